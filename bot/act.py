@@ -1,0 +1,231 @@
+"""One function per action: do it, and return the event that is now true; None when there is nothing new to write down.
+
+Every deed is an *ensure*: a crash between the deed and its event is healed by doing it again. The deeds that touch a runner
+are in runs.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from bot import decide as d
+from bot import events as e
+from bot import runs
+from bot.forge import Landed, PullState
+from bot.propose import Brief, NoIdea, apply, hash_of
+from bot.report import markdown
+from bot.state import WITHDRAWN, Campaign, Candidate, Stage, branch_of
+from bot.world import World, editable, source_at
+
+MAX_SOURCE = 64 * 1024  # bytes of train.py: bounds what text a candidate can carry along
+
+
+def act(world: World, c: Campaign, action: d.Action) -> e.Event | None:
+    """Do it."""
+    return _ACTS[type(action)](world, c, action)
+
+
+def _look(world: World, c: Campaign, action: d.Look) -> e.Event | None:
+    for x in list(c.live.values()):
+        if x.pull is not None and (news := _look_at_pull(world, c, x)):
+            return news
+    return _look_at_tip(world, c)
+
+
+def _look_at_pull(world: World, c: Campaign, x: Candidate) -> e.Event | None:
+    """A pull request that is not open any more: merged (by us, killed before we wrote it down) or a person's veto."""
+    assert x.pull is not None
+    pull = world.forge.pull(x.pull)
+    if pull.state is PullState.OPEN or x.vetoed:
+        return None
+    if pull.state is PullState.MERGED and pull.merged and x.stage is Stage.MEASURED and _is_measured_tree(world, x, pull.merged):
+        return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=pull.merged, reason=_merge_reason(c, x))
+    if pull.state is PullState.CLOSED and pull.closed_by is None:
+        return None  # we closed it and were killed: the decision that led there is taken again
+    return e.Vetoed(campaign=c.name, at=world.now(), n=x.n, by=pull.closed_by or "a person, who merged it by hand")
+
+
+def _is_measured_tree(world: World, x: Candidate, sha: str) -> bool:
+    return world.code.guard_of(sha) == x.guard
+
+
+def _merge_reason(c: Campaign, x: Candidate) -> str:
+    verdict = d.verdict_of(c, x)
+    return verdict.reason if verdict else "merged by a person before it was judged"
+
+
+def _look_at_tip(world: World, c: Campaign) -> e.Event | None:
+    sha = world.forge.tip()
+    if c.tip >= 0 and sha == c.candidates[c.tip].sha:
+        return None
+    guard = world.code.guard_of(sha)
+    if c.tip >= 0 and guard == c.candidates[c.tip].guard:
+        return e.TipMoved(campaign=c.name, at=world.now(), sha=sha)
+    source = source_at(world, c, sha)
+    return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=hash_of(source))
+
+
+def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
+    source = source_at(world, c, c.candidates[action.parent].sha)
+    brief = Brief(
+        source=source,
+        instructions=c.instructions,
+        direction=f"{c.started.title}\n\n{c.started.body}".strip(),
+        tried=frozenset(c.tried.get(action.parent, ())),
+        seed=action.seed,
+        history=tuple(f"{x.title}: {x.why} {x.reason}" for x in list(c.candidates.values())[-50:] if not x.base),
+    )
+    idea = world.proposer.propose(brief)
+    if isinstance(idea, NoIdea):
+        return e.ProposalRefused(
+            campaign=c.name, at=world.now(), title="no proposal", reason=idea.reason, exhausted=idea.exhausted
+        )
+    edited = apply(source, idea.edits)
+    if fault := _static_fault(source, edited, brief.tried):
+        return e.ProposalRefused(campaign=c.name, at=world.now(), title=idea.title, reason=fault)
+    assert edited is not None
+    return e.Proposed(
+        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=idea.title, hypothesis=idea.hypothesis,
+        edits=idea.edits, tags=idea.tags, proposer=idea.proposer or world.proposer.name, source=hash_of(edited),
+    )  # fmt: skip
+
+
+def _static_fault(source: str, edited: str | None, tried: frozenset[str]) -> str | None:
+    """Why an edit is refused before any GPU time; None when it may be tried."""
+    if edited is None:
+        return "an edit does not apply: its text does not occur exactly once"
+    if len(edited.encode()) > MAX_SOURCE:
+        return f"train.py would be larger than {MAX_SOURCE} bytes"
+    try:
+        if ast.dump(ast.parse(edited)) == ast.dump(ast.parse(source)):
+            return "it changes nothing but comments or white space"
+    except SyntaxError as error:
+        return f"the edited train.py does not parse: line {error.lineno}: {error.msg}"
+    return "the same code was tried on this base already" if hash_of(edited) in tried else None
+
+
+def _open(world: World, c: Campaign, action: d.Open) -> e.Event | None:
+    x = c.candidates[action.n]
+    base = c.candidates[x.parent].sha
+    made = _commit(world, c, x, base)
+    if made is None:
+        return _closed(world, c, x, "stale", "its edit does not apply to its base")
+    head, _ = made
+    branch = branch_of(c.name, x.n)
+    world.forge.push(branch, head)
+    text = markdown.pull_body(c, x, world.code.diff(base, head))
+    pull = world.forge.open_pull(branch=branch, title=markdown.pull_title(x), body=text, labels=markdown.labels(x))
+    return e.Opened(
+        campaign=c.name, at=world.now(), n=x.n, base=base, head=head, guard=world.code.guard_of(head), pull=pull
+    )
+
+
+def _commit(world: World, c: Campaign, x: Candidate, base: str) -> tuple[str, str] | None:
+    """(commit, source) of the edit on that base; None when it does not apply or changes nothing there. Deterministic, so
+    that doing it again after a crash gives the same commit."""
+    source = source_at(world, c, base)
+    edited = apply(source, x.edits)
+    if edited is None or edited == source:
+        return None
+    return world.code.commit_file(base, editable(c), edited, markdown.commit_message(c, x), when=x.at), edited
+
+
+def _rebase(world: World, c: Campaign, action: d.Rebase) -> e.Event | None:
+    x = c.candidates[action.n]
+    base = c.candidates[action.parent].sha
+    made = _commit(world, c, x, base)
+    if made is None:
+        return _close(world, c, d.Close(n=x.n, why="stale", reason="its edit does not apply to the new tip"))
+    head, source = made
+    world.forge.push(branch_of(c.name, x.n), head)
+    return e.Rebased(
+        campaign=c.name, at=world.now(), n=x.n, parent=action.parent, base=base, head=head,
+        guard=world.code.guard_of(head), source=hash_of(source),
+    )  # fmt: skip
+
+
+def _post_check(world: World, c: Campaign, action: d.PostCheck) -> e.Event | None:
+    x = c.candidates[action.n]
+    check = markdown.check(c, x, action.verdict)
+    world.forge.post_check(check)
+    return e.CheckPosted(campaign=c.name, at=world.now(), n=x.n, head=x.head, conclusion=check.conclusion, title=check.title)
+
+
+def _adopt(world: World, c: Campaign, action: d.Adopt) -> e.Event | None:
+    return e.Adopted(campaign=c.name, at=world.now(), n=action.n)
+
+
+def _merge(world: World, c: Campaign, action: d.Merge) -> e.Event | None:
+    x = c.candidates[action.n]
+    assert x.pull is not None
+    answer = world.forge.merge(
+        x.pull, head=x.head, onto=c.candidates[c.tip].sha, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
+    )
+    if isinstance(answer, Landed):
+        _describe(world, c, x, action.verdict.reason)
+        return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=answer.sha, reason=action.verdict.reason)
+    if answer.why in ("moved", "closed"):
+        return _look(world, c, d.Look())
+    reason = f"it could not be merged ({answer.why}): {answer.detail}"
+    return _close(world, c, d.Close(n=x.n, why="stale", reason=reason))
+
+
+def _describe(world: World, c: Campaign, x: Candidate, reason: str) -> None:
+    """Bring the pull request's text up to what was measured."""
+    assert x.pull is not None
+    body = markdown.pull_body(c, x, world.code.diff(x.on, x.head), reason=reason)
+    world.forge.edit_pull(x.pull, title=markdown.pull_title(x), body=body, labels=markdown.labels(x, reason))
+
+
+def _close(world: World, c: Campaign, action: d.Close) -> e.Event | None:
+    x = c.candidates[action.n]
+    if x.flight:
+        world.runner.cancel(x.flight.run)
+        world.progress.pop(x.flight.run, None)
+    if x.pull is None:
+        return _closed(world, c, x, action.why, action.reason)
+    if x.stage is Stage.MEASURED and (news := _look_at_pull(world, c, x)) and isinstance(news, e.Merged):
+        return news  # it was merged before we were killed
+    if x.checked != x.head or action.why in WITHDRAWN:
+        world.forge.post_check(markdown.withdrawn_check(c, x, action.why, action.reason))
+    if world.forge.pull(x.pull).state is not PullState.MERGED:
+        _describe(world, c, x, action.reason)
+        world.forge.close_pull(
+            x.pull, comment=markdown.closing(c, x, action.why, action.reason), labels=(f"autoresearch: {action.why}",)
+        )
+    return _closed(world, c, x, action.why, action.reason)
+
+
+def _closed(world: World, c: Campaign, x: Candidate, why: str, reason: str) -> e.Event:
+    return e.Closed(campaign=c.name, at=world.now(), n=x.n, why=why, reason=reason)
+
+
+def _say(world: World, c: Campaign, action: d.Say) -> e.Event | None:
+    world.forge.say(c.started.issue, c.name, markdown.status(c))
+    return e.Said(campaign=c.name, at=world.now(), about=action.about)
+
+
+def _pause(world: World, c: Campaign, action: d.Pause) -> e.Event | None:
+    return e.Paused(campaign=c.name, at=world.now(), reason=action.reason)
+
+
+def _end(world: World, c: Campaign, action: d.End) -> e.Event | None:
+    return e.CampaignEnded(campaign=c.name, at=world.now(), why=action.why, reason=action.reason)
+
+
+_ACTS: dict[type[d.Action], Callable[..., e.Event | None]] = {
+    d.Look: _look,
+    d.Poll: runs.poll,
+    d.Propose: _propose,
+    d.Open: _open,
+    d.Rebase: _rebase,
+    d.StartRun: runs.start_run,
+    d.PostCheck: _post_check,
+    d.Adopt: _adopt,
+    d.Merge: _merge,
+    d.Close: _close,
+    d.Say: _say,
+    d.Pause: _pause,
+    d.End: _end,
+}

@@ -1,0 +1,272 @@
+"""What to do next: (campaign, now) -> actions in order of preference. Decides by returning; it never acts.
+
+The order is a policy, read from top to bottom: look at what people and the machine did; if the campaign must end, wind it
+down; land what is proven; keep the device busy; then paperwork; then make the next candidate ready. The loop does the first
+action that yields an event, writes that down, folds, and asks again.
+
+Pure: no clock, no disk, no luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bot.state import WITHDRAWN, Campaign, Candidate, Run, Stage, evidence, seed_of
+from evaluator import gate
+
+MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine
+MAX_VOIDS = 2  # repeats of a run that was void for reasons outside the candidate (design: twice at most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """Something to be done: imperative, where events are past tense."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look(Action):
+    """See whether the default branch or a pull request was changed by somebody else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poll(Action):
+    n: int
+    run: Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Propose(Action):
+    n: int
+    parent: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open(Action):
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebase(Action):
+    n: int
+    parent: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRun(Action):
+    n: int
+    subject: int
+    k: int
+    attempt: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostCheck(Action):
+    n: int
+    verdict: gate.Verdict | None  # None: its own run failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopt(Action):
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(Action):
+    n: int
+    verdict: gate.Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Close(Action):
+    n: int
+    why: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Say(Action):
+    about: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause(Action):
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(Action):
+    why: str
+    reason: str
+
+
+def decide(c: Campaign, now: float) -> list[Action]:
+    """Everything that could be done now, the best first. Empty when only time or people can change anything."""
+    if c.ended:
+        return []
+    if c.tip < 0:
+        return [Look()]
+    if ending := stop_reason(c, now):
+        return [Look(), *_wind_down(c, *ending)]
+    looks: list[Action] = [Look(), *(Poll(n=x.n, run=x.flight) for x in c.live.values() if x.flight)]
+    if c.paused:
+        return looks
+    return [*looks, *_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c), *_preparations(c)]
+
+
+def stop_reason(c: Campaign, now: float) -> tuple[str, str] | None:
+    """(why, words) when the campaign is to end: the first stop rule that holds."""
+    rules = c.settings.stop
+    tip = c.candidates[c.tip]
+    wanted = c.started.experiments
+    if c.stop:
+        return "stopped", f"stopped by {c.stop} after {c.settled} of {wanted} experiments"
+    if tip.stage is Stage.CLOSED and tip.why not in WITHDRAWN:
+        return "base", f"the base itself cannot be measured: {tip.reason}"
+    if c.settled >= wanted:
+        return "done", f"{wanted} experiments done"
+    if rules.target is not None and not tip.live and tip.mean is not None and tip.mean <= rules.target:
+        return "target", f"target {rules.target:g} reached: {tip.mean:.6f} after {c.settled} of {wanted} experiments"
+    if rules.hours is not None and now - c.started.at >= rules.hours * 3600:
+        return "hours", f"{rules.hours:g} hours are over after {c.settled} of {wanted} experiments"
+    if rules.patience is not None and c.since_merge >= rules.patience:
+        return "patience", f"{c.since_merge} experiments in a row without an improvement"
+    if c.crashes_row >= rules.crashes:
+        return "crashes", f"{c.crashes_row} candidates in a row failed; look at the last one's log before you go on"
+    return _nothing_left(c)
+
+
+def _nothing_left(c: Campaign) -> tuple[str, str] | None:
+    if c.refusals_row >= c.settings.stop.refusals:
+        return "refusals", f"{c.refusals_row} proposals in a row were refused"
+    if c.exhausted == c.tip and not c.live:
+        return "exhausted", f"the proposer has nothing new for this base after {c.settled} of {c.started.experiments} experiments"
+    return None
+
+
+def _wind_down(c: Campaign, why: str, reason: str) -> Iterator[Action]:
+    for x in c.live.values():
+        yield Close(n=x.n, why="stopped", reason=f"the campaign ended: {reason}")
+    if not c.live:
+        if c.said < c.settled:
+            yield Say(about=c.settled)
+        yield End(why=why, reason=reason)
+
+
+def _vetoes(c: Campaign) -> Iterator[Action]:
+    for x in c.live.values():
+        if x.vetoed:
+            yield Close(n=x.n, why="vetoed", reason=f"not wanted by {x.vetoed}")
+
+
+def _trouble(c: Campaign) -> Iterator[Action]:
+    for x in c.live.values():
+        if x.voids > MAX_VOIDS:
+            yield Pause(reason=f"the machine is too busy: the same run of candidate {x.n} was void {x.voids} times")
+        if x.losses >= MAX_LOSSES:
+            yield Pause(reason=f"a run of candidate {x.n} was lost {x.losses} times in a row; see `autoresearch doctor`")
+
+
+def _landings(c: Campaign) -> Iterator[Action]:
+    """Adopt a base that has its baseline; merge what the gate keeps and what was measured on the tip."""
+    for x in _idle(c):
+        if x.base:
+            if x.outcome == "ok" and len(x.own) >= c.settings.gate.baseline_runs:
+                yield Adopt(n=x.n)
+        elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.KEEP and x.parent == c.tip:
+            yield PostCheck(n=x.n, verdict=verdict) if x.checked != x.head else Merge(n=x.n, verdict=verdict)
+
+
+def _idle(c: Campaign) -> list[Candidate]:
+    """Candidates that wait for a decision: measured, nothing in flight, nothing to be done again."""
+    return [x for x in c.live.values() if x.stage is Stage.MEASURED and x.redo is None]
+
+
+def verdict_of(c: Campaign, x: Candidate) -> gate.Verdict | None:
+    """The gate's call on a candidate as it is measured so far; None when its own run failed, or it has none, or a pair is half."""
+    if x.outcome != "ok" or x.screen is None or x.half is not None:
+        return None
+    return gate.judge(evidence(c, x), c.settings.gate)
+
+
+def _rebases(c: Campaign) -> Iterator[Action]:
+    """What is not on the tip any more: not yet measured, or measured on the old base and not worse there."""
+    for x in c.live.values():
+        if x.base or x.parent == c.tip or x.flight or x.outcome != "ok":
+            continue
+        verdict = verdict_of(c, x)
+        if x.stage is Stage.OPEN or (x.stage is Stage.MEASURED and not (verdict and verdict.call is gate.Call.DISCARD)):
+            yield Rebase(n=x.n, parent=c.tip)
+
+
+def _starts(c: Campaign) -> Iterator[Action]:
+    """Runs for the free places: what was begun goes on before anything new begins."""
+    if sum(1 for x in c.live.values() if x.flight) >= c.settings.parallel:
+        return
+    ready = [x for x in c.live.values() if not x.flight and (x.parent == c.tip or x.redo)]
+    for x in sorted(ready, key=lambda x: (x.redo is None, not x.base, x.screen is None, x.n)):
+        if (subject := _next_subject(c, x)) is None:
+            continue
+        if x.redo:
+            yield StartRun(n=x.n, subject=subject, k=x.redo.k, attempt=x.redo.attempt + 1, seed=x.redo.seed)
+        else:
+            yield StartRun(n=x.n, subject=subject, k=c.next_k, attempt=1, seed=seed_of(c.started.seed, "run", c.next_k))
+
+
+def _next_subject(c: Campaign, x: Candidate) -> int | None:
+    """Whose code to run next in order to judge x; None when it needs no run now."""
+    if x.redo:
+        return x.redo.subject
+    if x.outcome != "ok" or x.stage not in (Stage.OPEN, Stage.MEASURED):
+        return None
+    if x.base:
+        return x.n if gate.needs_baseline(len(x.own), c.settings.gate) else None
+    if c.candidates[c.tip].live:
+        return None  # the base has no baseline yet
+    if x.screen is None:
+        return c.tip if gate.needs_refresh(c.runs_done - c.last_tip_run, c.settings.gate) else x.n
+    return _pair_subject(c, x)
+
+
+def _pair_subject(c: Campaign, x: Candidate) -> int | None:
+    """Pairs are interleaved ABBA, so that a drift of the machine cancels."""
+    if x.half is not None:
+        return c.tip if x.half[0] == x.n else x.n
+    verdict = verdict_of(c, x)
+    if verdict is None or verdict.call is not gate.Call.AGAIN:
+        return None
+    return x.n if len(x.pairs) % 2 == 0 else c.tip
+
+
+def _paperwork(c: Campaign) -> Iterator[Action]:
+    """Close what failed or is not better; keep the status comment true."""
+    for x in _idle(c) + [x for x in c.live.values() if x.stage is Stage.OPEN and x.outcome != "ok"]:
+        if x.outcome != "ok":
+            yield from _closing(x, None, x.outcome, f"{x.outcome}: {x.fault}")
+        elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.DISCARD:
+            yield from _closing(x, verdict, "worse", verdict.reason)
+    if c.said < c.settled:
+        yield Say(about=c.settled)
+
+
+def _closing(x: Candidate, verdict: gate.Verdict | None, why: str, reason: str) -> Iterator[Action]:
+    if not x.base and x.checked != x.head:
+        yield PostCheck(n=x.n, verdict=verdict)
+    else:
+        yield Close(n=x.n, why=why, reason=reason)
+
+
+def _preparations(c: Campaign) -> Iterator[Action]:
+    """One candidate is always ready ahead of the runs in flight, and never more than the campaign may still judge."""
+    for x in c.live.values():
+        if x.stage is Stage.PROPOSED:
+            yield Open(n=x.n)
+    edits = [x for x in c.live.values() if not x.base]
+    waiting = sum(1 for x in edits if x.stage in (Stage.PROPOSED, Stage.OPEN))
+    free = c.settings.parallel - sum(1 for x in c.live.values() if x.flight)
+    room = c.settled + len(edits) < c.started.experiments
+    if room and waiting <= free and c.exhausted != c.tip:
+        yield Propose(n=len(c.candidates), parent=c.tip, seed=seed_of(c.started.seed, "propose", c.proposals))
+

@@ -1,0 +1,292 @@
+"""The fold: what each event changes. The table of what may follow what is in state.py.
+
+`fold` owns the State that it is given and returns it changed: nobody else writes to one. Pure: no clock, no disk, no luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bot import events as e
+from bot.program import Problems, parse
+from bot.state import STEPS, WITHDRAWN, Campaign, Candidate, Run, Stage, State, Unlisted, check_listed
+from evaluator import gate
+
+
+def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
+    """The state after these events (after those that `state` already holds). Raises Unlisted."""
+    state = State() if state is None else state
+    for event in happened:
+        if isinstance(event, e.CampaignStarted):
+            _start(state, event)
+        else:
+            campaign = state.campaigns.get(event.campaign)
+            if campaign is None:
+                raise Unlisted(f"{type(event).__name__} in campaign {event.campaign}, which never started")
+            check(campaign, event)
+            campaign.at = event.at
+            _APPLY[type(event)](campaign, event)
+        state.events += 1
+    return state
+
+
+def check(c: Campaign, event: e.Event) -> None:
+    """Raises Unlisted when this event cannot follow; changes nothing."""
+    kind = type(event)
+    if c.ended is not None:
+        raise Unlisted(f"{kind.__name__} after the end of campaign {c.name}")
+    if kind not in _APPLY:
+        raise Unlisted(f"{kind.__name__} inside campaign {c.name}")
+    if kind not in _STEPPING:
+        return
+    n = event.n  # type: ignore[attr-defined]
+    candidate = c.candidates.get(n)
+    check_listed(c.name, n, candidate.stage if candidate else None, kind)
+    assert candidate is not None
+    _check_run(candidate, event)
+
+
+def _check_run(candidate: Candidate, event: e.Event) -> None:
+    if isinstance(event, e.MeasureStarted) and candidate.flight is not None:
+        raise Unlisted(f"{event.run} started while {candidate.flight.run} is in flight for candidate {event.n}")
+    if isinstance(event, _RESULTS) and (candidate.flight is None or candidate.flight.run != event.run):
+        raise Unlisted(f"{type(event).__name__} of {event.run}, which is not in flight for candidate {event.n}")
+
+
+_RESULTS = (e.Measured, e.RunLost)
+_STEPPING = {kind for row in STEPS.values() for kind in row}
+
+
+def _start(state: State, event: e.CampaignStarted) -> None:
+    if event.campaign in state.campaigns:
+        raise Unlisted(f"campaign {event.campaign} started twice")
+    program = parse(event.program, event.settings)
+    if isinstance(program, Problems):
+        raise Unlisted(f"the program.md of campaign {event.campaign} does not suit this version: {program}")
+    state.campaigns[event.campaign] = Campaign(
+        started=event, settings=program.settings, instructions=program.instructions, at=event.at
+    )
+
+
+def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
+    _add(c, Candidate(n=event.n, parent=event.n, base=True, stage=Stage.OPEN, title="base", at=event.at))
+    base = c.candidates[event.n]
+    base.on = base.head = base.sha = event.sha
+    base.guard, base.source = event.guard, event.source
+    c.tip, c.last_tip_run = event.n, c.runs_done
+    c.tried.setdefault(event.n, set()).add(event.source)
+
+
+def _add(c: Campaign, candidate: Candidate) -> None:
+    if candidate.n != len(c.candidates):
+        raise Unlisted(f"candidate {candidate.n} of campaign {c.name} after candidate {len(c.candidates) - 1}")
+    c.candidates[candidate.n] = c.live[candidate.n] = candidate
+
+
+def _tip_moved(c: Campaign, event: e.TipMoved) -> None:
+    c.candidates[c.tip].sha = event.sha
+
+
+def _proposed(c: Campaign, event: e.Proposed) -> None:
+    _add(
+        c,
+        Candidate(
+            n=event.n, parent=event.parent, base=False, stage=Stage.PROPOSED, title=event.title, at=event.at,
+            hypothesis=event.hypothesis, edits=event.edits, tags=event.tags, proposer=event.proposer, source=event.source,
+        ),
+    )  # fmt: skip
+    c.tried.setdefault(event.parent, set()).add(event.source)
+    c.proposals += 1
+    c.refusals_row = 0
+
+
+def _refused(c: Campaign, event: e.ProposalRefused) -> None:
+    c.refused += 1
+    c.proposals += 1
+    c.refusals_row += 1
+    if event.exhausted:
+        c.exhausted = c.tip
+
+
+def _opened(c: Campaign, event: e.Opened) -> None:
+    x = _move(c, event.n, event)
+    x.on, x.head, x.guard, x.pull = event.base, event.head, event.guard, event.pull
+
+
+def _rebased(c: Campaign, event: e.Rebased) -> None:
+    x = _move(c, event.n, event)
+    x.parent, x.on, x.head, x.guard, x.source = event.parent, event.base, event.head, event.guard, event.source
+    x.screen, x.half, x.redo, x.checked = None, None, None, ""
+    x.own, x.pairs, x.total, x.ss, x.df = [], [], 0.0, 0.0, 0
+    c.tried.setdefault(event.parent, set()).add(event.source)
+
+
+def _measure_started(c: Campaign, event: e.MeasureStarted) -> None:
+    x = _move(c, event.n, event)
+    x.flight = Run(
+        k=event.k, attempt=event.attempt, run=event.run, subject=event.subject, seed=event.seed, nonce=event.nonce,
+        head=event.head, started=event.at, deadline=event.deadline,
+    )  # fmt: skip
+    x.redo = None
+    c.next_k = max(c.next_k, event.k + 1)
+
+
+def _measured(c: Campaign, event: e.Measured) -> None:
+    x = _move(c, event.n, event)
+    run = x.flight
+    assert run is not None
+    x.flight = None
+    x.runs += 1
+    c.seconds += event.at - run.started
+    fingerprint = str(event.result.get("fingerprint", ""))
+    c.fingerprint = c.fingerprint or fingerprint
+    if event.val_bpb is None:
+        _failed(x, run, event)
+        return
+    x.losses = x.voids = 0
+    c.runs_done += 1
+    _score(c, c.candidates[run.subject], event.val_bpb)
+    if run.subject != x.n:
+        _pair(c, x, run.subject, event.val_bpb)
+    else:
+        x.result = event.result
+        _own(c, x, event.val_bpb)
+
+
+def _failed(x: Candidate, run: Run, event: e.Measured) -> None:
+    if run.subject == x.n:
+        x.outcome, x.fault, x.result = event.outcome, event.reason, event.result
+    else:
+        x.redo, x.losses = run, x.losses + 1
+
+
+def _score(c: Campaign, subject: Candidate, score: float) -> None:
+    """One more run of that code; every run after the first of a group adds a degree of freedom to the pooled noise."""
+    if subject.own:
+        square = gate.residual(score, c.aged(subject))
+        subject.ss, subject.df = subject.ss + square, subject.df + 1
+        c.ss, c.df = c.ss + square, c.df + 1
+    subject.own.append((c.runs_done, score))
+    subject.total += score
+    if subject.n == c.tip:
+        c.last_tip_run = c.runs_done
+
+
+def _own(c: Campaign, x: Candidate, score: float) -> None:
+    if x.base:
+        return
+    if x.screen is None:
+        x.screen = score
+    else:
+        _pair(c, x, x.n, score)
+
+
+def _pair(c: Campaign, x: Candidate, subject: int, score: float) -> None:
+    """Before the screening run a run of the incumbent only refreshes its mean."""
+    if x.screen is None:
+        return
+    if x.half is None:
+        x.half = (subject, score)
+        return
+    first, other = x.half
+    x.half = None
+    x.pairs.append((other, score) if first != x.n else (score, other))
+
+
+def _run_lost(c: Campaign, event: e.RunLost) -> None:
+    x = _move(c, event.n, event)
+    x.redo, x.flight = x.flight, None
+    if event.void:
+        x.voids += 1
+    else:
+        x.losses += 1
+
+
+def _check_posted(c: Campaign, event: e.CheckPosted) -> None:
+    _move(c, event.n, event).checked = event.head
+
+
+def _adopted(c: Campaign, event: e.Adopted) -> None:
+    _settle(c, _move(c, event.n, event), "adopted", "", event.at)
+
+
+def _merged(c: Campaign, event: e.Merged) -> None:
+    x = _move(c, event.n, event)
+    x.sha = event.sha
+    _settle(c, x, "merged", event.reason, event.at)
+    c.tip, c.since_merge, c.crashes_row = x.n, 0, 0
+    c.last_tip_run = x.own[-1][0] if x.own else c.runs_done
+    c.tried.setdefault(x.n, set()).add(x.source)
+
+
+def _closed(c: Campaign, event: e.Closed) -> None:
+    x = _move(c, event.n, event)
+    x.flight = x.redo = None
+    _settle(c, x, event.why, event.reason, event.at)
+    if x.base or event.why in WITHDRAWN:
+        return
+    c.since_merge += 1
+    c.crashes_row = 0 if event.why == "worse" else c.crashes_row + 1
+
+
+def _settle(c: Campaign, x: Candidate, why: str, reason: str, at: float) -> None:
+    x.why, x.reason, x.settled_at = why, reason, at
+    del c.live[x.n]
+    if not x.base:
+        c.counts[why] = c.counts.get(why, 0) + 1
+
+
+def _vetoed(c: Campaign, event: e.Vetoed) -> None:
+    if event.n in c.live:
+        c.live[event.n].vetoed = event.by
+
+
+def _stop(c: Campaign, event: e.StopRequested) -> None:
+    c.stop = c.stop or event.by
+
+
+def _paused(c: Campaign, event: e.Paused) -> None:
+    c.paused = event.reason
+
+
+def _resumed(c: Campaign, event: e.Resumed) -> None:
+    c.paused = ""
+    for x in c.live.values():
+        x.losses = x.voids = 0
+
+
+def _said(c: Campaign, event: e.Said) -> None:
+    c.said = event.about
+
+
+def _ended(c: Campaign, event: e.CampaignEnded) -> None:
+    c.ended = event
+
+
+def _move(c: Campaign, n: int, event: e.Event) -> Candidate:
+    x = c.candidates[n]
+    x.stage = STEPS[x.stage][type(event)]
+    return x
+
+
+_APPLY: dict[type[e.Event], Callable[..., None]] = {
+    e.BaseSeen: _base_seen,
+    e.TipMoved: _tip_moved,
+    e.Proposed: _proposed,
+    e.ProposalRefused: _refused,
+    e.Opened: _opened,
+    e.Rebased: _rebased,
+    e.MeasureStarted: _measure_started,
+    e.Measured: _measured,
+    e.RunLost: _run_lost,
+    e.CheckPosted: _check_posted,
+    e.Adopted: _adopted,
+    e.Merged: _merged,
+    e.Closed: _closed,
+    e.Vetoed: _vetoed,
+    e.StopRequested: _stop,
+    e.Paused: _paused,
+    e.Resumed: _resumed,
+    e.Said: _said,
+    e.CampaignEnded: _ended,
+}

@@ -1,0 +1,105 @@
+"""What the loop needs from a forge: branches, pull requests, checks, comments, guarded merges.
+
+Each verb is an *ensure*: doing it again after a crash changes nothing and returns the same. Implementations:
+
+    local.py   a bare repository and one JSON file beside it (laptop, tests on real git)
+    memory.py  the same without git or disk, for tests of the machine by the thousand
+
+A refusal that a person or another push caused is a value (`NotMerged`); a broken promise of the forge is `ForgeError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+CHECK = "autoresearch/val_bpb"
+
+
+class ForgeError(Exception):
+    """The forge did not do what it promises; the message says what and what to do."""
+
+
+class PullState(StrEnum):
+    OPEN = "open"
+    MERGED = "merged"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check on one commit. `conclusion` is success | failure | neutral | cancelled | timed_out | action_required."""
+
+    head: str
+    conclusion: str
+    title: str
+    summary: str
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """A pull request as it stands. `merged` is the commit on the default branch, when merged."""
+
+    number: int
+    branch: str
+    head: str
+    title: str
+    body: str
+    state: PullState
+    labels: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    merged: str | None = None
+    closed_by: str | None = None  # who closed it; None when nobody or the bot did
+    checks: tuple[Check, ...] = ()  # of its head, newest last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landed:
+    """The merge commit on the default branch."""
+
+    sha: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotMerged:
+    """Why it was not merged: moved (the default branch is not `onto` any more), guard (the merged tree would not be
+    the measured one), conflict, head (the branch is not at the judged commit), closed (somebody closed the pull request)."""
+
+    why: str
+    detail: str
+
+
+class Forge(Protocol):
+    """One repository."""
+
+    def tip(self) -> str:
+        """The commit that the default branch points at."""
+
+    def push(self, branch: str, commit: str) -> None:
+        """Make `branch` point at `commit`, whatever it pointed at before (only for branches under autoresearch/)."""
+
+    def open_pull(self, *, branch: str, title: str, body: str, labels: tuple[str, ...]) -> int:
+        """The number of the pull request of that branch: the one that exists in any state, else a new one."""
+
+    def pull(self, number: int) -> Pull:
+        """Raises ForgeError when there is none."""
+
+    def edit_pull(self, number: int, *, title: str, body: str, labels: tuple[str, ...]) -> None:
+        """Make title, body and labels these."""
+
+    def post_check(self, check: Check) -> None:
+        """Make the newest check `CHECK` of that commit this one."""
+
+    def merge(self, number: int, *, head: str, onto: str, guard: str, message: str) -> Landed | NotMerged:
+        """Squash the pull request onto the default branch as one commit.
+
+        Only when its branch is at `head`, the default branch at `onto`, and `git.Repo.guard_of(merged tree)` equals
+        `guard`. A pull request that this call merged before (a crash in between) answers with the same Landed."""
+
+    def close_pull(self, number: int, *, comment: str, labels: tuple[str, ...]) -> None:
+        """Closed, with these labels added and this comment once; its branch deleted (one that is gone is fine)."""
+
+    def say(self, issue: int, tag: str, text: str) -> None:
+        """Make the one comment that carries the hidden tag on that issue read `text`."""

@@ -1,0 +1,80 @@
+"""The spine: fold, decide, do one thing, write it down.
+
+    while the campaign goes on: state = fold(log); for action in decide(state): if (event := act(action)): append; break
+
+One deed per look: after each event the state is folded again, or two winners of one batch would merge onto a stale base. The
+log is appended by compare-and-swap: when somebody else wrote first (a stop from another terminal), nothing is written, and the
+next look sees it. A wake-up means "look again", so a lost, doubled or late one costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bot import events as e
+from bot.act import act
+from bot.decide import Action, decide
+from bot.fold import check, fold
+from bot.log import Moved, Position
+from bot.state import Campaign, State
+from bot.world import World
+
+POLL_SECONDS = 0.2  # how soon a stop, a veto or a result is seen
+
+Deed = Callable[[World, Campaign, Action], e.Event | None]
+
+
+@dataclass(kw_only=True)
+class View:
+    """How far the log was read, and the state there."""
+
+    state: State = field(default_factory=State)
+    position: Position = field(default_factory=Position)
+
+
+def refresh(world: World, view: View) -> State:
+    """Fold what is new in the log."""
+    happened, view.position = world.log.events_since(view.position)
+    view.state = fold(happened, view.state)
+    return view.state
+
+
+def append(world: World, view: View, event: e.Event) -> bool:
+    """Write one event down; False when somebody else wrote first: look again. An event that cannot follow is our own bug."""
+    if not isinstance(event, e.CampaignStarted):
+        check(view.state.campaigns[event.campaign], event)
+    try:
+        world.log.append(event, view.position)
+    except Moved:
+        return False
+    return True
+
+
+def step(world: World, view: View, deed: Deed = act) -> bool:
+    """One look: the first action that yields an event is written down. True when something happened."""
+    campaign = refresh(world, view).active
+    if campaign is None:
+        return False
+    for action in decide(campaign, world.now()):
+        event = deed(world, campaign, action)
+        if event is not None:
+            if append(world, view, event):
+                world.tell(campaign, event)
+            return True
+    return False
+
+
+def run(world: World, view: View, deed: Deed = act) -> Campaign | None:
+    """Go on until the active campaign has ended or waits for a person; return it as it then stands."""
+    campaign = refresh(world, view).active
+    while campaign is not None and campaign.ended is None:
+        if step(world, view, deed):
+            refresh(world, view)
+            continue
+        if campaign.paused and not any(x.flight for x in campaign.live.values()):
+            break
+        world.tell(campaign, None)
+        world.runner.warm()
+        world.sleep(POLL_SECONDS)
+    return campaign

@@ -1,0 +1,92 @@
+"""The deeds that touch a runner: begin a run, see where it stands, bring its result through the door.
+
+A run is written down first (MeasureStarted) and started by the polls that follow: a run that nobody knows of cannot exist, and
+one that was never started is started by the next poll. Not here: what a run means (state.py, the gate).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from bot import decide as d
+from bot import events as e
+from bot.state import Campaign, Run
+from bot.world import World, source_at
+from runners import BadResult, Job, Lost, Measurement, Outcome, Running
+
+
+def start_run(world: World, c: Campaign, action: d.StartRun) -> e.Event | None:
+    """Decide everything about the run and write it down; `poll` starts it."""
+    subject = c.candidates[action.subject]
+    budget = c.settings.budget
+    allowed = budget.startup_seconds + budget.seconds + budget.scoring_seconds
+    return e.MeasureStarted(
+        campaign=c.name, at=world.now(), n=action.n, subject=action.subject, k=action.k, attempt=action.attempt,
+        run=f"{c.name}-{action.k}.{action.attempt}", seed=action.seed, nonce=world.token(),
+        head=subject.head if subject.n == action.n else subject.sha, deadline=world.now() + allowed,
+    )  # fmt: skip
+
+
+def poll(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
+    run = action.run
+    x = c.candidates[action.n]
+    job = job_of(c, run, source_at(world, c, run.head))
+    try:
+        world.runner.start(job)
+        seen = world.runner.poll(job)
+    except BadResult as error:
+        return _measured(world, c, action, Outcome.INVALID, None, f"the result was refused at the door: {error}", {})
+    if isinstance(seen, Running):
+        world.progress[run.run] = seen
+        world.tell(c, seen)
+        return _overdue(world, c, action)
+    world.progress.pop(run.run, None)
+    if isinstance(seen, Lost):
+        return e.RunLost(campaign=c.name, at=world.now(), n=x.n, run=run.run, reason=seen.reason)
+    return _seen(world, c, action, seen)
+
+
+def _overdue(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
+    """The judge itself hangs: its own deadlines are far earlier than this one."""
+    if world.now() <= action.run.deadline:
+        return None
+    world.runner.cancel(action.run.run)
+    return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason="no result before the deadline")
+
+
+def _seen(world: World, c: Campaign, action: d.Poll, seen: Measurement) -> e.Event | None:
+    if seen.outcome is Outcome.VOID:
+        return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason=seen.reason, void=True)
+    if c.fingerprint and seen.fingerprint and seen.fingerprint != c.fingerprint:
+        return _other_device(world, c, action, seen)
+    record = asdict(seen) | {"outcome": str(seen.outcome)}
+    return _measured(world, c, action, seen.outcome, seen.val_bpb, seen.reason, record)
+
+
+def _other_device(world: World, c: Campaign, action: d.Poll, seen: Measurement) -> e.Event:
+    """Pause, then take the run back: it is done again wherever the campaign is resumed."""
+    reason = (
+        f"this campaign was measured on {c.fingerprint}, and this machine, torch, corpus or budget is {seen.fingerprint}: "
+        "numbers compare only on the same; resume it there, or stop it and start a new one"
+    )
+    if c.paused:
+        return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason="measured on another device")
+    return e.Paused(campaign=c.name, at=world.now(), reason=reason)
+
+
+def _measured(
+    world: World, c: Campaign, action: d.Poll, outcome: Outcome, bpb: float | None, reason: str, record: dict[str, object]
+) -> e.Event:
+    return e.Measured(
+        campaign=c.name, at=world.now(), n=action.n, run=action.run.run, outcome=str(outcome), val_bpb=bpb,
+        reason=reason, result=record,
+    )  # fmt: skip
+
+
+def job_of(c: Campaign, run: Run, source: str) -> Job:
+    """What the runner is asked to measure."""
+    s = c.settings
+    return Job(
+        run=run.run, commit=run.head, source=source, seed=run.seed, nonce=run.nonce, budget_seconds=s.budget.seconds,
+        startup_seconds=s.budget.startup_seconds, deadline=run.deadline, corpus=s.corpus, device=s.device, sandbox=s.sandbox,
+    )  # fmt: skip

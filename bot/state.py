@@ -1,0 +1,244 @@
+"""Where we stand: a fold of what happened.
+
+Theory of operation. A *campaign* is one request for N experiments. Its *candidates* move through the stages of `STEPS`, the one
+table of transitions; a pair that is not listed is refused by name. Nothing else moves a candidate.
+
+The base is candidate 0: born open, measured like any other, adopted instead of merged. When a person pushes something that
+changes what is measured, the new tip becomes a further base. The *tip* is the candidate whose code the default branch holds:
+the latest base or the latest merged candidate. All others are measured against their *parent*; one whose parent is not the tip
+any more is re-based before it may merge, and what was measured before then does not count.
+
+Runs belong to the candidate that they help to judge (`n`), also when the code that runs is the incumbent's (`subject`). A run
+that is lost or void is done again with the same seed; a run of the incumbent that fails is treated like a lost one, since it
+says nothing of the candidate.
+
+N counts candidates with a verdict from a measurement: merged, or closed as worse, crash, oom, nan, timeout or invalid. Those
+closed as stale, vetoed or stopped are *withdrawn* and counted beside, like refused proposals.
+
+`fold.py` beside this file says what each event changes. Pure: no clock, no disk, no luck.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bot import events as e
+from bot.program import Settings
+from evaluator import gate
+
+
+class Stage(StrEnum):
+    PROPOSED = "proposed"
+    OPEN = "open"
+    MEASURING = "measuring"
+    MEASURED = "measured"
+    ADOPTED = "adopted"
+    MERGED = "merged"
+    CLOSED = "closed"
+
+
+STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
+    Stage.PROPOSED: {e.Opened: Stage.OPEN, e.Closed: Stage.CLOSED},
+    Stage.OPEN: {e.MeasureStarted: Stage.MEASURING, e.Rebased: Stage.OPEN, e.Closed: Stage.CLOSED},
+    Stage.MEASURING: {
+        e.Measured: Stage.MEASURED,
+        e.RunLost: Stage.MEASURING,
+        e.MeasureStarted: Stage.MEASURING,
+        e.Closed: Stage.CLOSED,
+    },
+    Stage.MEASURED: {
+        e.MeasureStarted: Stage.MEASURING,
+        e.CheckPosted: Stage.MEASURED,
+        e.Rebased: Stage.OPEN,
+        e.Adopted: Stage.ADOPTED,
+        e.Merged: Stage.MERGED,
+        e.Closed: Stage.CLOSED,
+    },
+    Stage.ADOPTED: {},
+    Stage.MERGED: {},
+    Stage.CLOSED: {},
+}
+WITHDRAWN = ("stale", "vetoed", "stopped")
+VERDICTS = ("worse", "crash", "oom", "nan", "timeout", "invalid")
+
+
+class Unlisted(Exception):
+    """An event that cannot follow: the log was edited by hand, or this program has a bug."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """A run in flight, or one to be done again (then with the next attempt)."""
+
+    k: int
+    attempt: int
+    run: str
+    subject: int
+    seed: int
+    nonce: str
+    head: str
+    started: float
+    deadline: float
+
+
+@dataclass(kw_only=True)
+class Candidate:
+    """One version of train.py. `own` holds (index among all runs of the campaign, val_bpb) of every run of its present head,
+    `pairs` the (incumbent, candidate) scores since its screening run, `half` the first score of a pair that is not complete."""
+
+    n: int
+    parent: int
+    base: bool
+    stage: Stage
+    title: str
+    at: float
+    hypothesis: str = ""
+    edits: tuple[e.Edit, ...] = ()
+    tags: tuple[str, ...] = ()
+    proposer: str = ""
+    source: str = ""
+    on: str = ""  # the commit it is based on
+    head: str = ""
+    guard: str = ""
+    pull: int | None = None
+    sha: str = ""  # where it is on the default branch, once it is there
+    flight: Run | None = None
+    redo: Run | None = None
+    losses: int = 0
+    voids: int = 0
+    screen: float | None = None
+    own: list[tuple[int, float]] = field(default_factory=list)
+    total: float = 0.0  # sum of the scores in own
+    ss: float = 0.0  # squared residuals of own, and their degrees of freedom
+    df: int = 0
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    half: tuple[int, float] | None = None  # (subject, score)
+    outcome: str = "ok"  # of its own last run; anything but ok settles it
+    fault: str = ""
+    checked: str = ""  # the head that has its final check
+    vetoed: str = ""
+    why: str = ""
+    reason: str = ""
+    runs: int = 0
+    result: dict[str, object] = field(default_factory=dict)  # the judge's record of its last own run
+    settled_at: float = 0.0
+
+    @property
+    def live(self) -> bool:
+        return bool(STEPS[self.stage])
+
+    @property
+    def mean(self) -> float | None:
+        """Mean val_bpb of the runs of its present head."""
+        return self.total / len(self.own) if self.own else None
+
+
+@dataclass(kw_only=True)
+class Campaign:
+    """One request for N experiments and all that came of it. `ss` and `df` pool the squared residuals of all runs."""
+
+    started: e.CampaignStarted
+    settings: Settings
+    instructions: str
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    live: dict[int, Candidate] = field(default_factory=dict)
+    tip: int = -1
+    next_k: int = 0
+    runs_done: int = 0
+    last_tip_run: int = 0
+    ss: float = 0.0
+    df: int = 0
+    tried: dict[int, set[str]] = field(default_factory=dict)
+    exhausted: int = -1  # the tip on which the proposer has nothing left
+    counts: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    proposals: int = 0
+    since_merge: int = 0
+    crashes_row: int = 0
+    refusals_row: int = 0
+    seconds: float = 0.0  # of all runs
+    fingerprint: str = ""
+    said: int = -1
+    stop: str = ""
+    paused: str = ""
+    ended: e.CampaignEnded | None = None
+    at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.started.campaign
+
+    def aged(self, x: Candidate) -> list[tuple[int, float]]:
+        """(age in runs of anything, score) of the last runs of x; older ones weigh less than .95 ** 100."""
+        return [(self.runs_done - index, score) for index, score in x.own[-100:]]
+
+    @property
+    def settled(self) -> int:
+        """Candidates with a verdict from a measurement."""
+        return sum(self.counts.get(why, 0) for why in ("merged", *VERDICTS))
+
+    @property
+    def withdrawn(self) -> int:
+        return sum(self.counts.get(why, 0) for why in WITHDRAWN)
+
+    @property
+    def merged(self) -> list[Candidate]:
+        return [c for c in self.candidates.values() if c.stage is Stage.MERGED]
+
+
+@dataclass(kw_only=True)
+class State:
+    """All campaigns, in the order in which they were asked for. `events` counts what was folded."""
+
+    campaigns: dict[str, Campaign] = field(default_factory=dict)
+    events: int = 0
+
+    @property
+    def active(self) -> Campaign | None:
+        """The campaign whose turn it is: the first that has not ended."""
+        return next((c for c in self.campaigns.values() if c.ended is None), None)
+
+    def next_name(self, issue: int) -> str:
+        """`12.3` is the third campaign on issue 12; without an issue a plain counter."""
+        count = 1 + sum(c.started.issue == issue for c in self.campaigns.values())
+        return f"{issue}.{count}" if issue else str(count)
+
+
+def check_listed(campaign: str, n: int, stage: Stage | None, kind: type[e.Event]) -> None:
+    """Raises Unlisted, naming both, unless STEPS lists that event for that stage (None: there is no such candidate)."""
+    if stage is None or kind not in STEPS[stage]:
+        raise Unlisted(f"{kind.__name__} in campaign {campaign}: candidate {n} is {stage or 'not there'}")
+
+
+def branch_of(campaign: str, n: int) -> str:
+    return f"autoresearch/{campaign}/{n}"
+
+
+def seed_of(secret: int, purpose: str, k: int) -> int:
+    """The k-th seed of a campaign for one purpose, in [0, 2**31): never from a literal in the code under study."""
+    return int.from_bytes(hashlib.sha256(f"{secret}:{purpose}:{k}".encode()).digest()[:4]) & 0x7FFFFFFF
+
+
+def evidence(c: Campaign, x: Candidate) -> gate.Evidence:
+    """What the gate may use to judge x against its parent."""
+    assert x.screen is not None
+    return gate.Evidence(
+        screen=x.screen,
+        pairs=tuple(x.pairs),
+        incumbent=tuple(c.aged(c.candidates[x.parent])),
+        ss=max(0.0, c.ss - x.ss),
+        df=c.df - x.df,
+    )
+
+
+def mermaid() -> str:
+    """The machine as a Mermaid state diagram, drawn from STEPS."""
+    lines = ["stateDiagram-v2", "    [*] --> proposed"]
+    for stage, row in STEPS.items():
+        arrows: dict[Stage, list[str]] = {}
+        for kind, then in row.items():
+            arrows.setdefault(then, []).append(kind.__name__)
+        lines += [f"    {stage} --> {then}: {', '.join(kinds)}" for then, kinds in arrows.items()]
+    return "\n".join(lines)

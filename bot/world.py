@@ -1,0 +1,50 @@
+"""Everything outside the core, in one value: a test replaces its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot import events as e
+from bot.forge import Forge, ForgeError
+from bot.log import Log
+from bot.propose import Proposer
+from bot.state import Campaign
+from runners import Runner, Running
+
+
+class Code(Protocol):
+    """The part of a git repository that the deeds need; `git.Repo` and `forge.memory.MemoryRepo` have it."""
+
+    def read(self, commit: str, path: str) -> str | None: ...
+    def guard_of(self, commit: str) -> str: ...
+    def commit_file(self, base: str, path: str, text: str, message: str, *, when: float) -> str: ...
+    def diff(self, a: str, b: str) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Log, code, forge, runner, proposer, clock and luck."""
+
+    log: Log
+    code: Code
+    forge: Forge
+    runner: Runner
+    proposer: Proposer
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    token: Callable[[], str]  # a fresh secret
+    tell: Callable[[Campaign, Running | e.Event | None], None] = lambda campaign, news: None
+    progress: dict[str, Running] = field(default_factory=dict)  # newest word of each run in flight, for people only
+
+
+def editable(c: Campaign) -> str:
+    return c.settings.editable[0]
+
+
+def source_at(world: World, c: Campaign, commit: str) -> str:
+    source = world.code.read(commit, editable(c))
+    if source is None:
+        raise ForgeError(f"{editable(c)} is not there at {commit[:7]}: put it back, or change `editable` in program.md")
+    return source

@@ -1,0 +1,253 @@
+"""The supervisor: `python -m evaluator.measure --home RUNS --cache DIR` makes one measurement and ends.
+
+It warms its sandboxed processes, then waits for one job, a JSON line on standard input (or `--job FILE`). Standard input closed
+before that: it ends, and leaves nothing behind. Once it has the job it minds nobody; it owns RUNS/<run>/ by a lock on the
+file `pid`, and writes there
+
+    progress.json   where it stands           log          what it printed itself
+    result.json     the measurement, once     error.json   why there is none, when that is not the candidate's doing
+
+Exit status 0: there is a result, whatever its outcome; 1: there is none, see error.json and standard error.
+Not here: how training, scoring and the sandbox work (training.py, score.py, runners/sandbox.py), nor what a number is worth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from evaluator.bench import SESSION, Bench, BenchError, Cores, device_identity, has_gpu
+from evaluator.wire import Failed, frozen
+from runners import Job, Measurement, Outcome, to_json
+from runners.local import SandboxError, available
+
+if TYPE_CHECKING:  # numpy is loaded only once the first sandboxed process is on its way
+    from evaluator.prepare import Prepared
+    from evaluator.score import Score
+    from evaluator.training import Orders
+
+CLAIM_SECONDS = 1.0  # whoever only looks whether the lock is held has it for an instant
+Tell = Callable[[str, float | None], None]
+
+
+def main(arguments: list[str]) -> int:
+    asked = _arguments(arguments)
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, _stop)
+    cores = Cores.split(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores.rest)
+    boxed = available() is None
+    hide = (Path(__file__).resolve().parent, asked.home.resolve(), asked.cache.resolve())
+    seen = tuple((name, os.environ[name]) for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ)
+    bench = Bench(cores, boxed=boxed, gpu=has_gpu(), session=asked.session, hide=hide, environment=seen)
+    try:
+        line = asked.job.read_bytes() if asked.job else bench.warm_until(sys.stdin.fileno())
+        return _serve(Job(**json.loads(line)), bench, asked.home, asked.cache) if line else 0
+    finally:
+        bench.close()
+
+
+def _arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m evaluator.measure", description="Make one measurement.")
+    parser.add_argument("--home", type=Path, required=True, help="folder of runs; the result goes to HOME/<run>/result.json")
+    parser.add_argument("--cache", type=Path, required=True, help="folder of prepared data")
+    parser.add_argument("--job", type=Path, help="file with the job as JSON (default: one line on standard input)")
+    parser.add_argument("--session", type=Path, default=SESSION, help="the program that runs candidates (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _serve(job: Job, bench: Bench, home: Path, cache: Path) -> int:
+    """Make the run's folder ours, measure, and leave a result or an error there."""
+    folder = home / job.run
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = _claim(folder)
+    if lock is None:
+        return 0
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, job.deadline - time.time()))
+    tell = _teller(folder)
+    try:
+        write(folder / "result.json", to_json(measure(job, bench, cache, tell)))
+        return 0
+    except (SandboxError, BenchError, OSError, _data_error()) as error:
+        kind = "sandbox" if isinstance(error, SandboxError) else "data" if isinstance(error, _data_error()) else "machine"
+        print(f"measure: {error}", file=sys.stderr, flush=True)
+        write(folder / "error.json", json.dumps({"kind": kind, "message": str(error)}))
+        return 1
+
+
+def _claim(folder: Path) -> int | None:
+    """The lock that says that this process is at it, held until it ends; None when the run has begun before or is cancelled."""
+    fd = os.open(folder / "pid", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    until = time.monotonic() + CLAIM_SECONDS
+    while not _locked(fd):
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.02)
+    if os.fstat(fd).st_size:
+        return None
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    for standard in (1, 2):
+        os.dup2(log, standard)
+    os.close(log)
+    return fd
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def write(path: Path, text: str) -> None:
+    """The whole file or nothing, also when the power fails."""
+    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+
+
+def _teller(folder: Path) -> Tell:
+    def tell(phase: str, left: float | None) -> None:
+        ends = None if left is None else time.time() + left
+        with contextlib.suppress(OSError):  # a full disk shows when the result is written
+            draft = folder / ".progress"
+            draft.write_text(json.dumps({"phase": phase, "ends": ends}))
+            draft.rename(folder / "progress.json")
+
+    return tell
+
+
+def _data_error() -> type[Exception]:
+    from evaluator.prepare import DataError
+
+    return DataError
+
+
+def measure(job: Job, bench: Bench, cache: Path, tell: Tell) -> Measurement:
+    """One run from the job to its measurement. Raises SandboxError, BenchError, DataError: not the candidate's fault."""
+    begun = time.monotonic()
+    if job.sandbox == "required" and not bench.boxed:
+        raise SandboxError(available() or "this supervisor runs without a sandbox: start another one")
+    if job.sandbox == "none" and bench.boxed:
+        bench.unbox()
+    tell("preparing", None)
+    bench.start("train")
+    from evaluator import prepare
+
+    data = prepare.load(job.corpus, cache, tell=lambda stage, done: tell("preparing", None))
+    return judge(job, data, bench, tell, begun=begun)
+
+
+def judge(job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float) -> Measurement:
+    """Train, score, audit. Everything that a candidate does wrong is in the outcome. `begun` is a monotonic second."""
+    facts: dict[str, Any] = {"sandboxed": bench.boxed, "outcome": Outcome.OK}
+    try:
+        _run(job, data, bench, tell, facts)
+    except Failed as failed:
+        facts |= {"outcome": failed.outcome, "reason": failed.reason}
+        facts["log_tail"] = failed.log or facts.get("log_tail", "")
+    total = time.monotonic() - begun
+    spent = facts.get("training_seconds", 0.0) + facts.get("scoring_seconds", 0.0)
+    facts |= {"total_seconds": total, "overhead_seconds": total - spent}
+    return Measurement(run=job.run, commit=job.commit, seed=job.seed, nonce=job.nonce, **facts)
+
+
+def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, Any]) -> None:
+    """Fill in the facts as they come. Raises Failed."""
+    from evaluator.training import Orders, train
+
+    everywhere = bench.cores.candidate | bench.cores.rest
+    child, hello = bench.take("train", everywhere if bench.gpu else bench.cores.candidate)
+    device = job.device if job.device != "auto" else "cuda" if hello.get("cuda") is True else "cpu"
+    if device == "cuda" and hello.get("cuda") is not True:
+        raise BenchError("device cuda was asked for, but torch sees no GPU here: install a CUDA build, or set device: cpu")
+    versions = f"torch {hello.get('torch')} / {data.digest} / {job.budget_seconds:g} s / context {data.context}"
+    facts |= {"device": device, "fingerprint": f"{device} {device_identity(device)} / {versions}"}
+    if not bench.cores.shared:  # they import torch while the candidate trains on its own CPU
+        for role in ("a", "b"):
+            bench.start(role)
+    orders = Orders(source=frozen("train.py", job.source.encode()), seed=job.seed, vocab_size=data.vocab_size,
+                    context=data.context, device=device)  # fmt: skip
+    tokens = frozen("tokens", data.train_tokens().data)
+    try:
+        trained = train(child, job, orders, tokens, tell)
+    finally:
+        child.kill()
+        facts["log_tail"] = child.tail()
+    facts |= {name: getattr(trained, name) for name in ("training_seconds", "cpu_seconds", "startup_seconds", "params")}
+    facts |= {"peak_memory_mb": trained.peak_memory_mb, "extra": {"note": trained.note} if trained.note else {}}
+    facts |= _own_words(trained.facts)
+    begun = time.monotonic()
+    try:
+        result = _score(job, data, bench, orders, trained.checkpoint, tell)
+    finally:
+        facts["scoring_seconds"] = time.monotonic() - begun
+    facts |= {"audit": result.audit, "val_bpb": result.bpb[0], "vault_bpb": result.bpb[1] if job.vault else None}
+
+
+def _own_words(facts: dict[str, float]) -> dict[str, Any]:
+    """What the candidate says of itself, under the names of a measurement."""
+    counts = {name: int(max(0.0, facts.get(name, 0.0))) for name in ("steps", "tokens", "depth")}
+    return counts | {"mfu_percent": facts.get("mfu_percent"), "peak_vram_mb": facts.get("peak_vram_mb", 0.0)}
+
+
+def _score(job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, tell: Tell) -> Score:
+    """Score in two fresh processes; once more in two others with half the batch when memory was short."""
+    from evaluator import score
+
+    rows = score.rows_for(orders)
+    try:
+        return _score_once(job, data, bench, orders, checkpoint, rows, tell)
+    except Failed as failed:
+        if failed.outcome is not Outcome.OOM:
+            raise
+        return _score_once(job, data, bench, orders, checkpoint, max(1, rows // 2), tell)
+
+
+def _score_once(job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, rows: int, tell: Tell) -> Score:
+    from evaluator import score
+
+    a, _ = bench.take("a", bench.cores.candidate)
+    b, _ = bench.take("b", bench.cores.rest)
+    begun = time.monotonic()
+
+    def progress(done: float) -> None:
+        tell("scoring", (time.monotonic() - begun) * (1 - done) / done)
+
+    tell("scoring", None)
+    texts = [data.public, data.vault] if job.vault else [data.public]
+    most = max(score.LEAST_SECONDS, job.budget_seconds)
+    try:
+        return score.score(a, b, orders, checkpoint, texts, bos=data.bos, rows=rows, seconds=most, progress=progress)
+    except Failed as failed:
+        for child in (a, b):
+            child.kill()
+            failed.log = failed.log or child.tail()
+        raise
+    finally:
+        for child in (a, b):
+            child.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
