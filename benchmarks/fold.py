@@ -27,7 +27,8 @@ AT = 1_700_000_000.0
 def history(candidates: int) -> Iterator[e.Event]:
     """One campaign: 3 runs of the base, then losers, one in 40 confirmed by pairs and merged."""
     yield e.CampaignStarted(
-        campaign="1", at=AT, experiments=100_000, issue=0, title="", body="", by="", program=PROGRAM, settings={}, seed=1, branch="main"
+        campaign="1", at=AT, experiments=100_000, issue=0, title="", body="", by="", program=PROGRAM, settings={}, seed=1,
+        branch="main",
     )  # fmt: skip
     yield e.BaseSeen(campaign="1", at=AT, n=0, sha="s0", guard="g0", source="h0")
     k = 0

@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from _record import write
+
 from bot import events as e
 from bot.act import act
 from bot.decide import Action
@@ -115,21 +116,25 @@ def start(world: World, view: View) -> None:
 
 def spawn(folder: Path, kind: str, when: str) -> int:
     argv = [sys.executable, __file__, "--victim", str(folder), "--deed", kind, "--when", when]
-    return subprocess.run(argv, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False).returncode
+    return subprocess.run(argv, check=False).returncode
 
 
-def outcome(folder: Path) -> tuple[list[e.Event], dict[str, str], list[object]]:
+Left = tuple[list[object], list[object], list[object]]  # events, refs, pull requests
+
+
+def outcome(folder: Path) -> Left:
     """All that the campaign left: events, refs, pull requests with their checks and comments."""
     world = make(folder)
     repo = Repo(folder / "forge.git")
-    refs = {name: sha for name, sha in repo.refs("refs/heads").items() if name != "refs/heads/autoresearch/log"}
-    return world.log.read()[0], refs, list(world.forge.pulls())  # type: ignore[attr-defined]
+    refs = [ref for ref in repo.refs("refs/heads").items() if ref[0] != "refs/heads/autoresearch/log"]
+    return list(world.log.read()[0]), list(refs), list(world.forge.pulls())  # type: ignore[attr-defined]
 
 
 def plan(kinds: list[str], round_: int) -> list[tuple[str, str]]:
-    """Which deed to die in, and when, for one campaign: all kinds in turn, another moment each round."""
+    """Where to die in one campaign: twice in each kind of deed, in the order in which they first come, at other moments each
+    round."""
     moments = ["before", "after", *map(str, range(12))]
-    return [(kind, moments[(round_ + i) % len(moments)]) for i, kind in enumerate(kinds)]
+    return [(kind, moments[(2 * round_ + i + turn) % len(moments)]) for i, kind in enumerate(kinds) for turn in (0, 1)]
 
 
 def campaign(folder: Path, moments: list[tuple[str, str]], killed: Counter[str], most: int) -> None:
@@ -176,29 +181,34 @@ def compare(kills: int) -> int:
     return report(kills, killed, rounds, len(expected[0]), differences)
 
 
-def deeds(happened: list[e.Event]) -> list[str]:
-    """The kinds of action that the undisturbed campaign needed."""
-    made = {
-        e.BaseSeen: "Look", e.Proposed: "Propose", e.Opened: "Open", e.Rebased: "Rebase", e.MeasureStarted: "StartRun",
-        e.Measured: "Poll", e.CheckPosted: "PostCheck", e.Adopted: "Adopt", e.Merged: "Merge", e.Closed: "Close", e.Said: "Say",
-        e.Paused: "Pause", e.CampaignEnded: "End",
-    }  # fmt: skip
-    seen = {type(event) for event in happened}
-    return [name for kind, name in made.items() if kind in seen]
+MADE_BY = {
+    e.BaseSeen: "Look", e.Proposed: "Propose", e.Opened: "Open", e.Rebased: "Rebase", e.MeasureStarted: "StartRun",
+    e.Measured: "Poll", e.CheckPosted: "PostCheck", e.Adopted: "Adopt", e.Merged: "Merge", e.Closed: "Close", e.Said: "Say",
+    e.Paused: "Pause", e.CampaignEnded: "End",
+}  # fmt: skip
 
 
-def differing(a: tuple[list[e.Event], dict[str, str], list[object]], b: tuple[list[e.Event], dict[str, str], list[object]]) -> list[str]:
-    names = ("events", "refs", "pull requests")
-    return [f"{name} differ: {len(x)} and {len(y)}" for name, x, y in zip(names, a, b, strict=True) if x != y]
+def deeds(happened: list[object]) -> list[str]:
+    """The kinds of action that the undisturbed campaign needed, in the order in which they first came."""
+    return list(dict.fromkeys(MADE_BY[type(event)] for event in happened if type(event) in MADE_BY))
+
+
+def differing(a: Left, b: Left) -> list[str]:
+    found = []
+    for name, x, y in zip(("events", "refs", "pull requests"), a, b, strict=True):
+        if x != y:
+            only = [str(item) for item in [*x, *y] if item not in x or item not in y]
+            found.append(f"{name}: {len(x)} and {len(y)}; only in one: {only[:2]}")
+    return found
 
 
 def report(kills: int, killed: Counter[str], rounds: int, lines: int, differences: list[str]) -> int:
     for kind, count in sorted(killed.items()):
         print(f"  {kind:10} {count:4} kills")
-    print(f"{sum(killed.values())} kills in {rounds} campaigns of {lines} events each: {len(differences)} differences (0 lost, 0 doubled)"
-          if not differences else "\n".join(differences))  # fmt: skip
-    figures = {"kills": sum(killed.values()), "campaigns": rounds, "differences": len(differences), "by_deed": dict(killed)}
+    verdict = "\n".join(differences) or "no difference: 0 lost, 0 doubled"
+    print(f"{sum(killed.values())} kills in {rounds} campaigns of {lines} events each\n{verdict}")
     if kills >= 200:
+        figures = {"campaigns": rounds, "events": lines, "differences": len(differences), "kills_by_deed": dict(killed)}
         write("kill", f"python benchmarks/kill.py --kills {kills}", figures, n=sum(killed.values()))
     return 1 if differences else 0
 

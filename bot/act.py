@@ -149,6 +149,7 @@ def _post_check(world: World, c: Campaign, action: d.PostCheck) -> e.Event | Non
     x = c.candidates[action.n]
     check = markdown.check(c, x, action.verdict)
     world.forge.post_check(check)
+    _describe(world, c, x, action.verdict.reason if action.verdict else f"{x.outcome}: {x.fault}")
     return e.CheckPosted(campaign=c.name, at=world.now(), n=x.n, head=x.head, conclusion=check.conclusion, title=check.title)
 
 
@@ -163,7 +164,6 @@ def _merge(world: World, c: Campaign, action: d.Merge) -> e.Event | None:
         x.pull, head=x.head, onto=c.candidates[c.tip].sha, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
     )
     if isinstance(answer, Landed):
-        _describe(world, c, x, action.verdict.reason)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=answer.sha, reason=action.verdict.reason)
     if answer.why in ("moved", "closed"):
         return _look(world, c, d.Look())
@@ -190,7 +190,8 @@ def _close(world: World, c: Campaign, action: d.Close) -> e.Event | None:
     if x.checked != x.head or action.why in WITHDRAWN:
         world.forge.post_check(markdown.withdrawn_check(c, x, action.why, action.reason))
     if world.forge.pull(x.pull).state is not PullState.MERGED:
-        _describe(world, c, x, action.reason)
+        if action.why in WITHDRAWN:
+            _describe(world, c, x, action.reason)
         world.forge.close_pull(
             x.pull, comment=markdown.closing(c, x, action.why, action.reason), labels=(f"autoresearch: {action.why}",)
         )

@@ -185,7 +185,7 @@ def _idle(c: Campaign) -> list[Candidate]:
 
 
 def verdict_of(c: Campaign, x: Candidate) -> gate.Verdict | None:
-    """The gate's call on a candidate as it is measured so far; None when its own run failed, or it has none, or a pair is half."""
+    """The gate's call on a candidate as measured so far; None when its own run failed, or it has none, or a pair is half."""
     if x.outcome != "ok" or x.screen is None or x.half is not None:
         return None
     return gate.judge(evidence(c, x), c.settings.gate)

@@ -198,7 +198,7 @@ class Merged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Closed(Event):
-    """`why` is worse | crash | oom | nan | timeout | invalid | stale | vetoed | stopped; `reason` says it in words and numbers."""
+    """`why` is worse | crash | oom | nan | timeout | invalid | stale | vetoed | stopped; `reason` is in words and numbers."""
 
     n: int
     why: str
@@ -273,12 +273,12 @@ def from_line(line: str, prev: str) -> Event:
 
 
 @cache
-def _names(kind: type[Event]) -> frozenset[str]:
-    return frozenset(f.name for f in fields(kind))
+def _names(kind: str) -> frozenset[str]:
+    return frozenset(f.name for f in fields(Event.kinds[kind]))
 
 
 def _build(kind: type[Event], record: dict[str, Any]) -> Event:
-    if unknown := sorted(record.keys() - _names(kind)):
+    if unknown := sorted(record.keys() - _names(kind.__name__)):
         raise BadLine(f"{kind.__name__} has no field {', '.join(unknown)}")
     try:
         if "edits" in record:

@@ -92,10 +92,13 @@ class Bench:
     def warm_until(self, stdin: int) -> bytes:
         """Warm up until a line is on `stdin`. Empty when it was closed without one."""
         line = bytearray()
-        todo = list(ROLES)
+        todo: list[str | None] = [*ROLES, None]
         while not line.endswith(b"\n"):
             if todo and all(child.is_ready for child in self._warm.values()):
-                self.start(todo.pop(0))
+                if role := todo.pop(0):
+                    self.start(role)
+                else:
+                    print("warm", flush=True)
             waiting = [child for child in self._warm.values() if not child.is_ready]
             if stdin in select.select([stdin, *(child.fileno() for child in waiting)], [], [])[0]:
                 chunk = os.read(stdin, 65536)

@@ -151,7 +151,7 @@ def _attempt(url: str, file: BinaryIO, tell: Callable[[float], None]) -> None:
     try:
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             promise = _promise(response)
-            _check_answer(response, promise, file, have)
+            _check_answer(response, promise, file)
             came = have if response.status_code == 206 else 0
             for block in response.iter_content(BLOCK):
                 file.write(block)
@@ -164,7 +164,7 @@ def _attempt(url: str, file: BinaryIO, tell: Callable[[float], None]) -> None:
     _check_whole(file, promise)
 
 
-def _check_answer(response: requests.Response, promise: Promise, file: BinaryIO, have: int) -> None:
+def _check_answer(response: requests.Response, promise: Promise, file: BinaryIO) -> None:
     """Go on, start over or give up, before a byte is written."""
     status = response.status_code
     if status == 416:  # the .part is longer than the file
@@ -177,8 +177,8 @@ def _check_answer(response: requests.Response, promise: Promise, file: BinaryIO,
         raise DataError(f"{_asked(response)} tells neither size nor hash, so nothing could be checked: use another mirror")
     if status == 200:
         file.truncate(0)
-    elif promise.sha256 is None or not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-        file.truncate(0)  # without a hash nothing would tell a file sewn together from two versions
+    elif promise.sha256 is None:
+        file.truncate(0)  # nothing would tell a file sewn together from two versions
         raise _Again("the download could not be resumed safely")
 
 

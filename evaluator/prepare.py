@@ -82,7 +82,7 @@ def load(
 
 def _load(corpus: str, cache: Path, key: bytes | None, tell: Tell, url: str | None) -> Prepared:
     cache.mkdir(parents=True, exist_ok=True)
-    key = _own_key(cache) if key is None else key
+    key = own_key(cache) if key is None else key
     source = _source(corpus, cache, tell, url)
     digest = _digest(source, key)
     if found := _read(cache / digest, digest, source):
@@ -108,7 +108,7 @@ def _source(corpus: str, cache: Path, tell: Tell, url: str | None) -> Source:
     raise DataError(f"no corpus {corpus!r}: use austen, climbmix, climbmix:N, or a folder of .txt, .md or .parquet files")
 
 
-def _own_key(cache: Path) -> bytes:
+def own_key(cache: Path) -> bytes:
     """The key of this cache, made once: whoever links it into place first wins, everybody else reads that one."""
     path = cache / KEY
     if not path.exists():

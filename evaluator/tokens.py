@@ -65,7 +65,7 @@ def read(folder: Path) -> tuple[NDArray[np.uint16], HeldOut, HeldOut] | None:
         body = json.loads((folder / "manifest.json").read_text())
         if body.pop("seal") != _seal(body):
             return None
-        if not all(_unchanged(folder / name, **entry) for name, entry in body["files"].items()):
+        if not all(unchanged(folder / name, **entry) for name, entry in body["files"].items()):
             return None
         train = np.memmap(folder / "train.bin", dtype=TOKEN, mode="r")
         return train, _read_held(folder / "public.bin", body["public"]), _read_held(folder / "vault.bin", body["vault"])
@@ -162,7 +162,8 @@ def _seal(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _unchanged(path: Path, size: int, sha256: str) -> bool:
+def unchanged(path: Path, size: int, sha256: str) -> bool:
+    """Whether a file is what the manifest says; of training tokens over HASHED_BELOW only the size is looked at."""
     if path.stat().st_size != size:
         return False
     return (path.name == "train.bin" and size > HASHED_BELOW) or file_hash(path) == sha256

@@ -122,6 +122,7 @@ class Box:
             os.close(write)
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
+        self._first: dict[int, int] = {}  # of the namespace: its number (ours, not the one inside) and a pidfd of it
 
     def _start(self, program: Program, how: Confinement, write: int) -> subprocess.Popen[bytes]:
         environment = ENVIRONMENT | dict(program.environment)
@@ -137,8 +138,15 @@ class Box:
             cwd=self._tmp.name if self._tmp else "/", process_group=0, preexec_fn=lambda: _confine(how, most),
         )  # fmt: skip
 
+    def _find_first(self) -> None:
+        """Remember the first process inside while it can be found, that is while the outer one lives."""
+        for pid in _children(self.pid) if self.boxed and not self._first else []:
+            with contextlib.suppress(ProcessLookupError):
+                self._first[pid] = os.pidfd_open(pid)
+
     def pin(self, cpus: frozenset[int]) -> None:
         """Move every thread of it to these CPUs."""
+        self._find_first()
         for pid in [self.pid, *_descendants(self.pid)]:
             for thread in _listed(f"/proc/{pid}/task"):
                 with contextlib.suppress(OSError):
@@ -157,18 +165,22 @@ class Box:
 
         The first process inside goes first: the kernel then kills the rest of the namespace before the outer one can end.
         """
-        for pid in _children(self.pid) if self.boxed else []:
+        self._find_first()
+        for pidfd in self._first.values():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         if not self.boxed or not self.ended(2.0):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
+        for pidfd in self._first.values():  # the outer process may end an instant before the namespace is empty
+            select.select([pidfd], [], [], 2.0)
         return self._process.wait()
 
     def close(self) -> None:
         """Give back what is left of a killed box."""
         self.kill()
-        os.close(self.pidfd)
+        for fd in (self.pidfd, *self._first.values()):
+            os.close(fd)
         os.close(self.output)
         if self._tmp:
             self._tmp.cleanup()
@@ -182,7 +194,9 @@ def _walls(how: Confinement, script: Path | None = None) -> list[str]:
     """The bubblewrap command up to the program. Order matters: a later mount covers an earlier one."""
     size = str(how.limits.tmp)
     argv = [bwrap() or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp"]
+    # bubblewrap leaves kernel settings writable to root's files' owner, which we are when started by root
+    argv += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    argv += ["--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp"]
     argv += ["--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib64", "/lib32"):
         link = Path(name)

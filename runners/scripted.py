@@ -7,6 +7,7 @@ by the hash of its line, so that every edit has its own fixed effect; a seed add
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from statistics import NormalDist
@@ -30,18 +31,18 @@ def measurement(job: Job, *, val_bpb: float | None = None, outcome: Outcome = Ou
 def quality(source: str) -> float:
     """The true val_bpb of a version of train.py: 2.2 plus the effects of its constants, each within +-0.1."""
     lines = re.findall(r"^[A-Z][A-Z0-9_]* = .*$", source, flags=re.MULTILINE)
-    return 2.2 + sum(0.2 * (_unit(line) - 0.5) for line in lines) / max(1, len(lines)) ** 0.5
+    return 2.2 + sum(0.2 * (unit(line) - 0.5) for line in lines) / math.sqrt(max(1, len(lines)))
 
 
 def landscape(job: Job) -> Measurement:
     """The scripted world: some versions crash, all others score their quality plus noise."""
-    if _unit(job.source) * CRASHES < 1:
+    if unit(job.source) * CRASHES < 1:
         return measurement(job, outcome=Outcome.CRASH, reason="scripted: this version does not run")
-    noise = NormalDist(0.0, NOISE).inv_cdf(min(max(_unit(f"{job.seed}"), 1e-9), 1 - 1e-9))
+    noise = NormalDist(0.0, NOISE).inv_cdf(min(max(unit(f"{job.seed}"), 1e-9), 1 - 1e-9))
     return measurement(job, val_bpb=round(max(quality(job.source) + noise, 0.1), 6))
 
 
-def _unit(text: str) -> float:
+def unit(text: str) -> float:
     """A number in [0, 1) that only depends on the text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / 2**48
 

@@ -23,7 +23,7 @@ from evaluator import climbmix, prepare  # noqa: E402
 
 KEY = b"k" * 32
 ROOT = Path(__file__).parents[1]
-DATA = random.Random(0).randbytes(3_000_000)
+DATA = random.Random(0).randbytes(45 * climbmix.BLOCK + 1000)  # ends in a piece small enough to stay in a buffer
 
 
 @dataclass
@@ -60,6 +60,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(302)
         if self.hub.tells_hash:
             self.send_header("X-Linked-ETag", f'"{hashlib.sha256(self.hub.files[name]).hexdigest()}"')
+        if self.hub.tells_size:
+            self.send_header("X-Linked-Size", str(len(self.hub.files[name])))
         self.send_header("Location", f"/cdn/{name}")
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -75,10 +77,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        if self.hub.tells_size:
+        if self.hub.tells_size and fault != "ends early":
             self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
-        body = {"lost": data[start : start + 1_200_000], "other": bytes(len(data) - start)}.get(fault, data[start:])
+        some = data[start : start + 1_200_000]
+        body = {"lost": some, "ends early": some, "other": bytes(len(data) - start)}.get(fault, data[start:])
         self.wfile.write(body)
 
 
@@ -146,7 +149,15 @@ def test_an_interrupted_download_is_resumed_by_the_next_run(hub: Hub, fetch: Fet
     assert (tmp_path / "a.parquet").read_bytes() == DATA
 
 
-@pytest.mark.parametrize("part", [b"x" * 1000, b"x" * 3_000_000, b"x" * 4_000_000], ids=["short", "as long", "too long"])
+def test_an_answer_that_ends_early_without_a_word_is_noticed(hub: Hub, fetch: Fetch, tmp_path: Path) -> None:
+    """Where neither a hash nor the connection shows it, the size that was promised on the redirect does."""
+    hub.tells_hash = False
+    hub.faults = ["ends early"]
+    assert len(fetch()) == 2  # the cut answer, and a resumption that no hash could have checked
+    assert (tmp_path / "a.parquet").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("part", [b"x" * 1000, b"x" * len(DATA), b"x" * 4_000_000], ids=["short", "as long", "too long"])
 def test_a_wrong_part_is_thrown_away(fetch: Fetch, tmp_path: Path, part: bytes) -> None:
     """When the bytes on disk are not the beginning of the file, the hash shows it and the download starts over."""
     (tmp_path / "a.parquet.part").write_bytes(part)

@@ -1,4 +1,4 @@
-"""git.py on real repositories: what each verb promises, and that every trouble is one sentence. Not: what the bot does with it."""
+"""git.py on real repositories: what each verb promises, and that every trouble is one sentence. Not: what the bot does."""
 
 from __future__ import annotations
 
@@ -165,11 +165,12 @@ def test_a_persons_checkout(checkout: Path, base: str) -> None:
 def test_nothing_of_the_surroundings_gets_in(tmp_path: Path, repo: Repo, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither GIT_* variables, nor a missing identity, nor hooks or signing in a person's settings change what is made."""
     expected = repo.commit_file(base, "x", "x", "x", when=1)
-    settings = tmp_path / "settings"
-    settings.write_text("[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n\tautocrlf = true\n[safe]\n\tbareRepository = explicit\n")
-    for name, value in {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere", "GIT_AUTHOR_DATE": "1", "HOME": str(tmp_path)}.items():
+    theirs = ("commit.gpgsign = true", "core.hooksPath = /nowhere", "core.autocrlf = true", "safe.bareRepository = explicit")
+    sections = [f"[{key.split('.')[0]}]\n\t{key.split('.')[1]}\n" for key in theirs]
+    (tmp_path / ".gitconfig").write_text("".join(sections))
+    around = {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere", "GIT_AUTHOR_DATE": "1", "HOME": str(tmp_path)}
+    for name, value in around.items():
         monkeypatch.setenv(name, value)
-    settings.rename(tmp_path / ".gitconfig")
     assert repo.commit_file(base, "x", "x", "x", when=1) == expected
     assert repo.resolve(MAIN) == base
 

@@ -19,11 +19,11 @@ from bot import events as e
 from bot.act import act
 from bot.decide import Action
 from bot.fold import fold
-from bot.loop import View, append, refresh, run, step
+from bot.loop import View, append, refresh, step
 from bot.state import VERDICTS, Campaign, Stage
 from bot.world import World
 from runners import Outcome
-from runners.scripted import _unit
+from runners.scripted import unit
 from tests.worlds import SOURCE, TRAIN, Luck, memory_world, push, start
 
 ENOUGH = 4000  # looks after which a campaign of at most 6 must have ended
@@ -55,10 +55,10 @@ def quality_of(salt: int, crashes: int) -> object:
     """Each source has its own true score, some a failure."""
 
     def quality(source: str) -> float | Outcome:
-        u = _unit(f"{salt}{source}")
+        u = unit(f"{salt}{source}")
         if source != SOURCE and u * 100 < crashes:
             return (Outcome.CRASH, Outcome.NAN, Outcome.OOM, Outcome.TIMEOUT, Outcome.INVALID)[int(u * 1e6) % 5]
-        return 2.0 + 0.2 * _unit(f"{source}{salt}")
+        return 2.0 + 0.2 * unit(f"{source}{salt}")
 
     return quality
 
@@ -68,17 +68,18 @@ class Schedules(RuleBasedStateMachine):
 
     @initialize(
         salt=st.integers(0, 10**6), crashes=st.integers(0, 40), n=st.integers(1, 6), width=st.integers(1, 4),
-        delays=st.lists(st.integers(0, 5), max_size=40), losses=st.lists(st.sampled_from(["", "", "", "lost", "void"]), max_size=40),
+        delays=st.lists(st.integers(0, 5), max_size=40),
+        losses=st.lists(st.sampled_from(["", "", "", "lost", "void"]), max_size=40),
     )  # fmt: skip
     def begin(self, salt: int, crashes: int, n: int, width: int, delays: list[int], losses: list[str]) -> None:
         self.world = memory_world(quality_of(salt, crashes))  # type: ignore[arg-type]
         luck_of(self.world).delays, luck_of(self.world).losses = delays, losses
         self.n, self.width, self.stopped, self.pushes = n, width, False, 0
         self.view = start(self.world, n, width=width)
+        self.watch = View()  # a third pair of eyes that never acts
 
     def campaign(self) -> Campaign:
-        state = fold(self.world.log.read()[0])
-        return next(iter(state.campaigns.values()))
+        return next(iter(refresh(self.world, self.watch).campaigns.values()))
 
     def kill(self, deed: object) -> None:
         """A loop dies; the next one knows nothing but the log."""

@@ -5,9 +5,11 @@ import fcntl
 import json
 import math
 import os
+import socket
 import textwrap
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,7 @@ BOXED = available() is None
 def texts(seed: int) -> HeldOut:
     """Documents of several lengths: shorter than a window, exactly one, and longer."""
     random = np.random.default_rng(seed)
-    documents = tuple(random.integers(0, BOS, n).astype(np.uint16) for n in (3, 8, 60, 41, 17) * 12)
+    documents = tuple(random.integers(0, BOS, n).astype(np.uint16) for n in (3, 8, 60, 41, 17) * 20)
     return HeldOut(tokens=documents, nbytes=3 * sum(map(len, documents)))
 
 
@@ -83,7 +85,7 @@ def expected(text: HeldOut) -> float:
     nats = 0.0
     for document in text.tokens:
         before = [BOS, *map(int, document)]
-        nats += sum(norm - (2.0 if after == (b + 1) % VOCAB else 0.0) for b, after in zip(before, before[1:], strict=False))
+        nats += sum(norm - (2.0 if after == (b + 1) % VOCAB else 0.0) for b, after in pairwise(before))
     return nats / math.log(2) / text.nbytes
 
 
@@ -471,21 +473,40 @@ def test_a_real_model_that_looks_ahead_is_invalid() -> None:
     assert "depends on more" in got.reason
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "outcome", "reason"),
-    [
-        ("session.start()", "torch.empty(10**12)", "oom", "can't allocate memory"),
-        ("super().__init__()", "super().__init__(); self.register_buffer('n', torch.zeros(2, dtype=torch.long))", "crash",
-         "n is torch.int64: a checkpoint holds only"),
-        ("def build", "def built", "crash", "train.py has no function build()"),
-        ("session.start()", "session.batches(1, 1).__next__()", "crash", "call session.start() before"),
-    ],
-)  # fmt: skip
-def test_a_real_failure_reads_well(old: str, new: str, outcome: str, reason: str) -> None:
-    """What the session itself refuses names the mistake."""
-    got = judged(TORCH.replace(old, new), data=COUNTING, session=SESSION, budget=0.5, startup=60.0)
-    assert (got.outcome, got.val_bpb) == (Outcome(outcome), None), got
-    assert reason in got.reason
+def test_a_real_failure_reads_well() -> None:
+    """More memory than the limit: out of memory, in torch's own words."""
+    source = TORCH.replace("session.start()", "torch.empty(10**12)")
+    got = judged(source, data=COUNTING, session=SESSION, budget=0.5, startup=60.0)
+    assert (got.outcome, got.val_bpb) == (Outcome.OOM, None), got
+    assert "can't allocate memory" in got.reason
+    assert "torch.empty(10**12)" in got.log_tail
+
+
+def test_the_session_refuses_mistakes_with_words_that_help() -> None:
+    """No data before the clock, one start, only float tensors, both functions there."""
+    torch = pytest.importorskip("torch")
+    from trainer import session
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    given = session.Session(session.Line(theirs.detach()), seed=1, seconds=9.0)
+    with pytest.raises(RuntimeError, match=r"before session\.batches"):
+        next(given.batches(1, 1))
+    tokens = frozen("tokens", np.array([1, 60000, 3], dtype=np.uint16).tobytes())
+    socket.send_fds(ours, [json.dumps({"do": "go", "seconds": 5.0}).encode()], [tokens])
+    given.start()
+    x, y = next(given.batches(4, 2))
+    assert (x[0].tolist(), y[0].tolist(), x.dtype) == ([1, 60000], [60000, 3], torch.int64)
+    assert 4.0 < given.remaining() <= 5.0
+    with pytest.raises(RuntimeError, match="called twice"):
+        given.start()
+    with pytest.raises(ValueError, match="do not fit"):
+        next(given.batches(1, 3))
+    with pytest.raises(ValueError, match=r"n is torch\.int64: a checkpoint holds only"):
+        session.pack({"n": torch.zeros(2, dtype=torch.long)})
+    order = {"vocab_size": 16, "context": 8, "device": "cpu", "seed": 1}
+    with pytest.raises(AttributeError, match=r"train.py has no function build\(\)"):
+        session._load(order, frozen("train.py", b"def train(model, session): pass"))
+    ours.close()
 
 
 def test_checkpoints_hold_what_was_packed() -> None:

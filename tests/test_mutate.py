@@ -63,8 +63,9 @@ def test_every_move_changes_one_constant_and_nothing_else(source: str) -> None:
     for move in moves(constants(source)):
         after = apply(source, (move.edit,))
         assert after is not None
-        assert {name for name in before if values(after)[name] != before[name]} == {move.constant.name}
-        assert values(after)[move.constant.name] == move.value
+        now = values(after)
+        assert {name for name in before if now[name] != before[name]} == {move.constant.name}
+        assert now[move.constant.name] == move.value
         assert type(move.value) in (type(before[move.constant.name]), float)
         head, _, tail = source.partition(move.edit.old)
         assert after == head + move.edit.new + tail
@@ -101,10 +102,10 @@ def test_all_moves_are_proposed_once_and_then_there_is_none(source: str) -> None
 def test_the_moves_that_help_come_early_but_not_always_first() -> None:
     """On the small preset at least one of the three moves with a gain of 4 % is among six proposals in 97 of 100 campaigns."""
     good = {"BIGRAM_BUCKETS 0 -> 4096", "DIM 128 -> 64", "DEPTH 2 -> 1"}
-    runs = [campaign(BLOCK, seed, 6) for seed in range(150)]
+    runs = [campaign(BLOCK, seed, 6) for seed in range(100)]
     assert sum(bool(good & set(run)) for run in runs) >= 0.97 * len(runs)
     assert 0.35 * len(runs) < sum(run[0] in good for run in runs) < 0.75 * len(runs)
-    assert len({run[0] for run in runs}) > 25
+    assert len({run[0] for run in runs}) > 15
 
 
 def test_the_known_moves_are_moves_on_the_small_preset() -> None:
@@ -126,8 +127,8 @@ def test_what_the_history_names_comes_late() -> None:
     """A move that failed on an earlier base, or would undo one, is still possible, but rarely first."""
     history = ("DIM 128 -> 64: worse gain -0.01", "DEPTH 1 -> 2: merged gain +0.1", "BIGRAM_BUCKETS 0 -> 4096: worse no gain")
     named = ("DIM 128", "DEPTH 2 -> 1", "BIGRAM_BUCKETS 0 -> 4096")
-    fresh = sum(ask(BLOCK, seed=seed).title.startswith(named) for seed in range(200))
-    later = sum(ask(BLOCK, seed=seed, history=history).title.startswith(named) for seed in range(200))
+    fresh = sum(ask(BLOCK, seed=seed).title.startswith(named) for seed in range(80))
+    later = sum(ask(BLOCK, seed=seed, history=history).title.startswith(named) for seed in range(80))
     assert 0 < later < fresh / 1.5
 
 
@@ -196,6 +197,13 @@ def test_moves_fit_the_kind_of_number(line: str, new: list[str]) -> None:
     assert [literal for literals in of(line + "\n").values() for literal in literals] == new
 
 
+def test_a_literal_behind_umlauts_is_cut_out_whole() -> None:
+    """Columns count bytes, not letters: title and edit name the literal as it stands there."""
+    (move, *_) = moves(constants("NOTE = 'übergröße'; HEAD_LR = 0.4  # ü\n"))
+    assert move.title == "HEAD_LR 0.4 -> 0.2"
+    assert move.edit.new == "NOTE = 'übergröße'; HEAD_LR = 0.2  # ü"
+
+
 @pytest.mark.parametrize("source", ["", "x = 1\n", "def (", "\0", "SEED = 1\n"])
 def test_a_file_without_moves_is_exhausted(source: str) -> None:
     """Where there is nothing to move, or nothing that parses, there is no idea, and asking again is said to be pointless."""
@@ -205,10 +213,11 @@ def test_a_file_without_moves_is_exhausted(source: str) -> None:
     assert answer.reason
 
 
-ODD = ["", "BATCH = 16", "X = 1", "A_LR = -0.0", "B_LR = 1e300", "C_DIM = 2**63", "D = 'SL'  # \"é\"", "\f"]
+ODD = ["", "BATCH = 16", "X = 1", "A_LR = -0.0", "B_LR = 1e308", "C_DIM = 2**63", f"E_DIM = 1{'0' * 400}", "\f"]
 KINDS = ["_LR", "_DIM", "_CAP", "_STEPS", "_BETA", "_RATIO", "_WINDOW", "_DECAY", "_BUCKETS"]
 VALUES = st.integers() | st.floats() | st.booleans() | st.text(max_size=3).map(repr)
-MADE = st.builds("{}{} = {}  # {}".format, st.sampled_from("ABÄ"), st.sampled_from(KINDS), VALUES, st.sampled_from(["", "ü", '"a" "b"']))
+NOTES = st.sampled_from(["", "ü", '"a" "b"'])
+MADE = st.builds("{}{} = {}  # {}".format, st.sampled_from("ABÄ"), st.sampled_from(KINDS), VALUES, NOTES)
 LINES = st.lists(st.sampled_from([*BLOCK.split("\n")[17:], *ODD]) | MADE, max_size=12)
 
 
@@ -220,10 +229,13 @@ def test_on_any_file_a_move_is_one_constant(lines: list[str], end: str) -> None:
         found = constants(source)
     except (SyntaxError, ValueError):
         return
+    for constant in found:
+        assert [alone.value for alone in constants(f"{constant.name} = {constant.written}")] == [constant.value]
     for move in moves(found):
         after = apply(source, (move.edit,))
         assert after is not None
         assert after != source
+        assert "inf" not in move.literal
         assert len(after) - len(source) == len(move.literal) - len(move.constant.written)
         again = {constant.name: constant for constant in constants(after)}
         if move.constant.name in again:  # else its new line stands in the file already

@@ -10,7 +10,9 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +154,19 @@ def test_a_machine_makes_its_own_key_once(small: Path, tmp_path: Path) -> None:
     assert prepare.load(str(small), tmp_path / "c").digest != first.digest
 
 
+def test_a_key_is_made_once_whoever_comes_first(tmp_path: Path) -> None:
+    """Eight first comers at the same moment all get the same key."""
+    start = threading.Barrier(8)
+
+    def come(_: int) -> bytes:
+        start.wait()
+        return prepare.own_key(tmp_path)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(come, range(8)))) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [prepare.KEY]
+
+
 def test_a_damaged_key_is_an_error(small: Path, tmp_path: Path) -> None:
     """A key file of a wrong length is never used nor replaced silently: the vault would change unseen."""
     (tmp_path / prepare.KEY).write_bytes(b"short")
@@ -189,6 +204,17 @@ def test_a_damaged_cache_is_built_again(cached: tuple[str, Path], name: str, dam
     assert tokens.read(prepared.folder) is None
     assert content(prepare.load(where, cache, key=KEY)) == before
     assert not list(cache.glob(".building-*"))
+
+
+def test_a_large_training_file_is_checked_by_size(tmp_path: Path) -> None:
+    """Tokens too many to hash at every load are still noticed when the file was cut; other files are always hashed."""
+    for name in ("train.bin", "public.bin"):
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, tokens.HASHED_BELOW + 2)  # sparse
+    assert tokens.unchanged(tmp_path / "train.bin", size=tokens.HASHED_BELOW + 2, sha256="of other bytes")
+    assert not tokens.unchanged(tmp_path / "public.bin", size=tokens.HASHED_BELOW + 2, sha256="of other bytes")
+    _truncate(tmp_path / "train.bin")
+    assert not tokens.unchanged(tmp_path / "train.bin", size=tokens.HASHED_BELOW + 2, sha256="of other bytes")
 
 
 def test_a_manifest_cannot_be_edited_by_accident(cached: tuple[str, Path]) -> None:

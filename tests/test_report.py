@@ -175,6 +175,7 @@ def prose(text: str) -> str:
 @pytest.mark.parametrize("quote", [span, cell, lambda text: fence(text, 10_000)], ids=["span", "cell", "fence"])
 @given(text=st.text(alphabet="`~|<>@#a \\\n\t\r\u202e\u2028\x00-!", max_size=60))
 @example(text=HOSTILE)
+@example(text="a\n```\n# b\n```\n")
 @example(text="`" * 200)
 def test_a_quotation_cannot_be_left(quote, text: str) -> None:  # type: ignore[no-untyped-def]
     """Whatever a text contains, Markdown finds one piece of code in its quotation, and nothing beside it."""
@@ -288,7 +289,7 @@ def test_a_verdict_is_on_the_check() -> None:
     assert (green.conclusion, green.title, green.head) == ("success", "2.130000 (-4.5 %): kept", HEADS[good])
     assert (red.conclusion, red.title) == ("failure", "2.450000 (+9.8 %): not better")
     assert "| before: the base, 2 fresh runs, interleaved | 2.231000 |" in green.summary
-    assert "| gain | +0.101000 (-4.5 %) |" in green.summary
+    assert "| gain | +0.101000 (+4.5 %) |" in green.summary
     low, high = map(float, re.findall(r"interval of the gain \| (\S+) to (\S+) \|", green.summary)[0])
     assert low < 0.101 < high
     assert "none from a single run" in red.summary
@@ -420,7 +421,7 @@ def test_status_shows_start_best_and_gain() -> None:
     said = markdown.status(c)
     assert "| start | 2.231500 | the base, 4 runs |" in said
     assert "| best so far | 2.130000 | candidate 7, 3 runs |" in said
-    assert "| total gain | +0.101500 (-4.5 %) | not measured head to head |" in said
+    assert "| total gain | +0.101500 (+4.5 %) | not measured head to head |" in said
 
 
 def test_results_are_the_five_columns() -> None:
@@ -502,6 +503,7 @@ def test_a_page_shows_every_candidate() -> None:
     assert html.count("circle", **{"class": "kept"}) == 2
     assert html.count("circle", **{"class": "discarded"}) == 1
     assert html.count("path", **{"class": "failed"}) == 5
+    assert html.count("span", **{"class": "del"}) == html.count("span", **{"class": "add"}) == 2 * 10
     assert html.text.count('+NOTE = "<! -- autoresearch -->"') == 10
     assert "-4.5 %" not in html.text
     assert "+4.55 %" in html.text
@@ -515,7 +517,7 @@ def test_a_page_says_what_is_not_known() -> None:
     assert "rests on 2 pair(s)" in lines
     assert "1 closed as not better" in lines
     assert "5 of 12 experiments are still to come" in lines
-    assert "from 5 repeated runs and 8 earlier ones" in lines
+    assert "from 5 repeat(s) of a run and 8 earlier ones" in lines
     assert "changed by hand" not in lines
 
 

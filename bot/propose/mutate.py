@@ -178,7 +178,7 @@ def moves(found: Iterable[Constant]) -> list[Move]:
 def _others(constant: Constant, values: Mapping[str, Value]) -> Iterator[tuple[Value, str]]:
     """Other values of its kind, each once, with the reason in words."""
     value = constant.value
-    if re.search(LEFT_ALONE, constant.name):
+    if re.search(LEFT_ALONE, constant.name) or (not isinstance(value, str) and abs(value) > LARGEST):
         return
     if isinstance(value, bool):
         yield not value, "A part of the model or of the training that is switched on or off shows whether it earns its time."
@@ -255,6 +255,7 @@ def _ratio(value: float) -> list[float]:
     return [other for other in (value / 2, value - 1, value + 1, value * 2) if other >= 1]
 
 
+LARGEST = 1e15  # beyond it a double is not exact, and no setting of a training is
 PATTERNS = ("L", "SL", "SSL", "SSSL", "SSSSL")
 LEFT_ALONE = r"SEED|FLOPS|VOCAB|^CPU_|(^|_)EPS$"  # luck, facts of a device, what the data prescribes, guards
 KINDS: tuple[tuple[str, Callable[[float], list[float]], str], ...] = (

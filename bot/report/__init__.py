@@ -113,7 +113,7 @@ WORDS = {
     "worse": "not better",
     "crash": "crashed",
     "oom": "out of memory",
-    "nan": "not a number",
+    "nan": "diverged",
     "timeout": "out of time",
     "invalid": "invalid",
     "stale": "stale",

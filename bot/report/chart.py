@@ -77,7 +77,7 @@ def _scale(points: list[Point]) -> Scale:
     room = max(HEADROOM * (max(line) - min(scores)), 0.01 * max(line))
     low, high = min(scores), min(max(scores), max(line) + room)
     margin = 0.08 * max(high - low, 0.005 * high)
-    return Scale(last=last, low=low - margin, high=high + margin)
+    return Scale(last=last, low=low - 2 * margin, high=high + margin)  # below the lowest point stands its number
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
@@ -98,7 +98,6 @@ def _axes(scale: Scale, numbered: bool) -> Iterator[str]:
         if x == int(x):
             yield f'<text x="{scale.x(int(x)):.1f}" y="{BOTTOM + 22}" text-anchor="middle">{int(x) or "base"}</text>'
     yield f'<text x="{RIGHT}" y="{BOTTOM + 44}" text-anchor="end">experiments, in the order of their verdicts</text>'
-    yield f'<text x="{LEFT}" y="{BOTTOM + 44}">val_bpb, lower is better; &#215; on the axis: no number</text>'
     if not numbered:
         yield f'<text x="{(LEFT + RIGHT) / 2}" y="{(TOP + BOTTOM) / 2}" text-anchor="middle">no number yet</text>'
 

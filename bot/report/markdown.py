@@ -125,7 +125,7 @@ def _standing(c: Campaign) -> str:
         "|---|---|---|",
         f"| start | {s.start:.6f} | the base, {_count(len(c.candidates[0].own), 'run')} |",
         f"| best so far | {s.best:.6f} | {_name(s.candidate)}, {_count(len(s.candidate.own), 'run')} |",
-        f"| total gain | {gain:+.6f} ({percent(-100 * gain / s.start)}) | not measured head to head |",
+        f"| total gain | {gain:+.6f} ({percent(100 * gain / s.start)}) | not measured head to head |",
     ]
     return "\n".join(rows)
 
@@ -134,12 +134,12 @@ def _last_results(c: Campaign) -> str:
     last = [x for x in in_order(c) if not x.base][-10:]
     if not last:
         return ""
-    rows = ["| # | pull | what | val_bpb | change | how it ended |", "|---|---|---|---|---|---|"]
+    rows = ["| # | pull | what | val_bpb | gain | how it ended |", "|---|---|---|---|---|---|"]
     for x in reversed(last):
         numbers = compare(c, x)
-        score, change = (f"{numbers.after:.6f}", percent(numbers.percent)) if numbers else ("", "")
+        score, gain = (f"{numbers.after:.6f}", percent(-numbers.percent)) if numbers else ("", "")
         pull = "" if x.pull is None else f"#{x.pull}"
-        rows.append(f"| {x.n} | {pull} | {cell(x.title)} | {score} | {change} | {WORDS.get(x.why, x.why)} |")
+        rows.append(f"| {x.n} | {pull} | {cell(x.title)} | {score} | {gain} | {WORDS.get(x.why, x.why)} |")
     return "\n".join(rows)
 
 
@@ -174,7 +174,7 @@ def _measured(c: Campaign, x: Candidate) -> str:
         "|---|---|",
         f"| before: {_name(c.candidates[x.parent])}, {old} | {numbers.before:.6f} |",
         f"| after: this candidate, {new} | {numbers.after:.6f} |",
-        f"| gain | {numbers.gain:+.6f} ({percent(numbers.percent)}) |",
+        f"| gain | {numbers.gain:+.6f} ({percent(-numbers.percent)}) |",
         f"| 95 % interval of the gain | {low_high} |",
         f"| noise (sd of one run) | {numbers.sigma:.3g} |",
     ]
@@ -184,7 +184,7 @@ def _measured(c: Campaign, x: Candidate) -> str:
 def _cost(x: Candidate) -> str:
     if not x.runs:
         return "No run yet."
-    parts = [f"{_count(x.runs, 'run')} to judge it, each with a fresh seed that the bot draws."]
+    parts = [f"{_count(x.runs, 'run')} to judge it; every run has a fresh seed that the bot draws."]
     if (total := amount(x.result, "total_seconds")) is not None:
         training = amount(x.result, "training_seconds") or 0.0
         seed = x.result.get("seed")

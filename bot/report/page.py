@@ -28,14 +28,15 @@ main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2.5rem 0 .75rem; }
 p, li { max-width: 46rem; }
-.soft { color: var(--soft); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; margin: 1.5rem 0; padding: 0; }
-.tiles div { background: var(--card); border-radius: .5rem; padding: .75rem 1rem; }
+.soft { color: var(--soft); max-width: none; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; margin: 1.5rem 0; padding: 0; }
+.tiles div { background: var(--card); border-radius: .5rem; padding: .75rem .9rem; }
+.tiles .broad { grid-column: span 2; }
 .tiles dt { color: var(--soft); font-size: .85rem; }
-.tiles dd { margin: 0; font-size: 1.5rem; font-weight: 600; }
-.tiles small { display: block; color: var(--soft); font-size: .8rem; font-weight: 400; line-height: 1.35; }
+.tiles dd { margin: 0; font-size: 1.35rem; font-weight: 600; white-space: nowrap; }
+.tiles small { display: block; white-space: normal; color: var(--soft); font-size: .8rem; font-weight: 400; line-height: 1.35; }
 .wide { overflow-x: auto; }
-figure { margin: 0; }
+figure { margin: 0; } figcaption { color: var(--soft); font-size: .85rem; }
 svg { display: block; width: 100%; min-width: 34rem; height: auto; font-size: 12px; }
 svg text { fill: var(--soft); } svg .number { fill: var(--good); text-anchor: middle; font-weight: 600; }
 .axis { stroke: var(--soft); } .grid { stroke: var(--faint); } .best { fill: none; stroke: var(--good); stroke-width: 2; }
@@ -44,7 +45,7 @@ svg text { fill: var(--soft); } svg .number { fill: var(--good); text-anchor: mi
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 500; white-space: nowrap; }
-td.n { text-align: right; white-space: nowrap; } td.what { min-width: 13rem; overflow-wrap: anywhere; }
+.n { text-align: right; white-space: nowrap; padding-right: 1.25rem; } td.what { min-width: 13rem; overflow-wrap: anywhere; }
 td.why { min-width: 15rem; color: var(--soft); font-size: .85rem; overflow-wrap: anywhere; }
 td small { display: block; color: var(--soft); }
 a { color: inherit; text-underline-offset: .15em; } .merged b { color: var(--good); } .failing b { color: var(--bad); }
@@ -57,6 +58,10 @@ pre { background: var(--card); border-radius: .5rem; padding: .75rem 1rem; overf
   font: .8rem/1.45 ui-monospace, monospace; }
 pre span { display: inline-block; min-width: 100%; } .add { background: var(--add); } .del { background: var(--del); }
 """
+CAPTION = (
+    "val_bpb, lower is better. The line is the default branch, a green point a kept candidate, a grey one a discarded one "
+    "(&#9650; worse than the chart shows), &#215; one that failed and has no number."
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser holds what the text above promises
 
 
@@ -68,7 +73,7 @@ def render(c: Campaign, diffs: Mapping[int, str]) -> str:
         f"<h1>{_html(c.started.title) or name}</h1>",
         f'<p class="soft">{name}, {_where(c)}</p>',
         _tiles(c),
-        f'<figure class="wide">{svg(c)}</figure>',
+        f'<figure><div class="wide">{svg(c)}</div><figcaption>{CAPTION}</figcaption></figure>',
         "<h2>What is not known yet</h2>",
         f"<ul>{''.join(f'<li>{_html(line)}</li>' for line in unknowns(c))}</ul>",
         "<h2>Candidates</h2>",
@@ -112,8 +117,8 @@ def _about_noise(c: Campaign) -> Iterator[str]:
         return
     earlier = f" and {c.settings.gate.prior_df} earlier ones" if c.settings.gate.prior_df else ""
     yield (
-        f"One run differs from the next by chance: standard deviation about {sigma:.3g} bits per byte, from {c.df} repeated "
-        f"runs{earlier}. A real gain below about {gate.detectable(sigma, df, c.settings.gate):.2g} is often missed."
+        f"One run differs from the next by chance: standard deviation about {sigma:.3g} bits per byte, from {c.df} "
+        f"repeat(s) of a run{earlier}. A real gain below about {gate.detectable(sigma, df, c.settings.gate):.2g} is often missed."
     )
     kept = [len(x.pairs) for x in c.merged]
     if kept:
@@ -147,21 +152,25 @@ def _tiles(c: Campaign) -> str:
     counts = ", ".join(f"{count} {WORDS[why]}" for why, count in tally(c).items() if count) or "no verdict yet"
     gain = f"{100 * s.gain / s.start:+.2f} %" if s.gain is not None and s.start else "&#8211;"
     whose = "" if s.candidate is None else "the base itself" if s.candidate.base else f"candidate {s.candidate.n}"
-    beside = f"beside: {c.withdrawn} withdrawn, {c.refused} refused unrun"
+    beside = f"beside these {c.withdrawn} withdrawn without a verdict, {c.refused} refused unrun"
     tiles = [
         ("Start", _number(s.start), "val_bpb of the base"),
-        ("Best so far", _number(s.best), f"val_bpb of {whose}" if whose else "not measured"),
-        ("Total gain", gain, "lower is better; not head to head"),
+        ("Best so far", _number(s.best), f"val_bpb of {whose}, lower is better" if whose else "not measured"),
+        ("Total gain", gain, "from start to best, not head to head"),
         ("Experiments", f"{c.settled} of {c.started.experiments}", f"{counts}; {beside}"),
         ("Cost", f"{sum(x.runs for x in c.candidates.values())} runs", f"{c.seconds / 60:.1f} minutes of machine time"),
     ]
-    cells = "".join(f"<div><dt>{term}</dt><dd>{value}<small>{_html(note)}</small></dd></div>" for term, value, note in tiles)
-    return f'<dl class="tiles">{cells}</dl>'
+    return f'<dl class="tiles">{"".join(_tile(*tile) for tile in tiles)}</dl>'
+
+
+def _tile(term: str, value: str, note: str) -> str:
+    broad = ' class="broad"' if term == "Experiments" else ""  # it has the longest note
+    return f"<div{broad}><dt>{term}</dt><dd>{value}<small>{_html(note)}</small></dd></div>"
 
 
 def _table(c: Campaign, experiments: list[Candidate]) -> str:
-    names = ("#", "candidate", "stage", "val_bpb", "gain, 95 % interval", "runs", "reason")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    names = {"#": "n", "candidate": "", "stage": "", "val_bpb": "n", "gain, 95 % interval": "n", "runs": "n", "reason": ""}
+    head = "".join(f'<th scope="col" class="{kind}">{name}</th>' for name, kind in names.items())
     rows = "".join(_row(c, x) for x in experiments)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
 
@@ -206,9 +215,10 @@ def _details(c: Campaign, x: Candidate, diff: str | None) -> str:
 def _diff(diff: str | None) -> str:
     if not diff:
         return '<p class="soft">Its diff is not at hand.</p>'
-    lines = []
+    lines, inside = [], False
     for line in visible(diff).rstrip("\n").split("\n"):
-        kind = {"+": ' class="add"', "-": ' class="del"'}.get(line[:1], "")
+        inside = line.startswith("@@") or (inside and not line.startswith("diff --git "))
+        kind = {"+": ' class="add"', "-": ' class="del"'}.get(line[:1] if inside else "", "")
         lines.append(f"<span{kind}>{escape(line) or ' '}</span>")
     return f"<pre>{chr(10).join(lines)}</pre>"
 

@@ -1,0 +1,79 @@
+"""What happened, as one line of plain words for a terminal. For people; programs read the events themselves.
+
+Text that others wrote (titles, reasons, names) is shown with control characters and colours made visible, never obeyed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from bot import events as e
+from bot.report import WORDS
+from bot.report.quoting import one_line
+
+WIDTH = 240  # of a text by others within a line
+
+
+def plain(text: str, limit: int = WIDTH) -> str:
+    """One line that no terminal obeys."""
+    return one_line(text, limit)
+
+
+def say(event: e.Event) -> str:
+    """The event in words."""
+    return _WORDS[type(event)](event)
+
+
+def stamp(at: float) -> str:
+    """Local time of day, with the date."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _started(x: e.CampaignStarted) -> str:
+    return f"campaign {x.campaign}: {x.experiments} experiments on branch {plain(x.branch)}, asked for by {plain(x.by)}"
+
+
+def _measured(x: e.Measured) -> str:
+    if x.val_bpb is not None:
+        return f"{_name(x.n)}: run {x.run} gives {x.val_bpb:.6f}"
+    return f"{_name(x.n)}: run {x.run} ended as {WORDS.get(x.outcome, x.outcome)}: {plain(x.reason)}"
+
+
+def _lost(x: e.RunLost) -> str:
+    return f"{_name(x.n)}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
+
+
+def _name(n: int) -> str:
+    return f"candidate {n}" if n else "the base"
+
+
+_WORDS: dict[type[e.Event], Callable[[Any], str]] = {
+    e.CampaignStarted: _started,
+    e.BaseSeen: lambda x: f"a base to be measured: commit {x.sha[:7]}",
+    e.TipMoved: lambda x: f"somebody pushed {x.sha[:7]}: nothing that is measured changed",
+    e.Proposed: lambda x: f"candidate {x.n}: {plain(x.title)}",
+    e.ProposalRefused: lambda x: f"refused before any run: {plain(x.title)}: {plain(x.reason)}",
+    e.Opened: lambda x: f"candidate {x.n}: pull request #{x.pull} is open",
+    e.Rebased: lambda x: f"candidate {x.n}: put on the new tip, measured again",
+    e.MeasureStarted: lambda x: f"{_name(x.n)}: run {x.run} of {_name(x.subject)} begins",
+    e.Measured: _measured,
+    e.RunLost: _lost,
+    e.CheckPosted: lambda x: f"candidate {x.n}: check: {plain(x.title)}",
+    e.Adopted: lambda x: f"{_name(x.n)}: has its baseline" if x.n == 0 else f"base {x.n}: has its baseline",
+    e.Merged: lambda x: f"candidate {x.n}: MERGED as {x.sha[:7]}: {plain(x.reason)}",
+    e.Closed: lambda x: f"candidate {x.n}: closed ({WORDS.get(x.why, x.why)}): {plain(x.reason)}",
+    e.Vetoed: lambda x: f"candidate {x.n}: not wanted by {plain(x.by)}",
+    e.StopRequested: lambda x: f"stop asked for by {plain(x.by)}",
+    e.Paused: lambda x: f"paused: {plain(x.reason)}",
+    e.Resumed: lambda x: f"resumed by {plain(x.by)}",
+    e.Said: lambda x: f"status comment written ({x.about} settled)",
+    e.CampaignEnded: lambda x: f"campaign {x.campaign} ended: {plain(x.reason)}",
+}
