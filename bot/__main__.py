@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import NoReturn
 from bot import campaign, demo, doctor, installed, looks, measuring, summary
 from bot.forge import ForgeError
 from bot.git import GitError
-from bot.interrupts import Interrupts
 from bot.log import LogDamaged
 from bot.report.quoting import visible
 from bot.screen import Screen
@@ -33,6 +32,7 @@ from runners.local import RunnerError, SandboxError, available
 
 DONE, TOLD, BUG, INTERRUPTED = 0, 1, 3, 130
 TELLABLE = (Told, GitError, ForgeError, LogDamaged, RunnerError, SandboxError)
+NEEDS_A_PERSON = ("base", "crashes", "refusals")  # a campaign that ended like this did not end well
 DESCRIPTION = "Let a robot search for a better train.py: each idea a pull request, each one measured, the better ones merged."
 
 
@@ -46,8 +46,9 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None, machine: Machine | None = None) -> int:
     """Run one command; the exit status. A test hands in a machine with other runners."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
-    machine = machine or this_machine()
-    machine.interrupts.install()
+    if machine is None:
+        machine = this_machine()
+        machine.interrupts.install()
     try:
         return _run(asked, machine)
     except campaign.Interrupted as error:
@@ -66,9 +67,8 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
 
 
 def _run(asked: list[str], machine: Machine) -> int:
-    options = _parser().parse_args(asked)
-    with_campaign: Callable[[argparse.Namespace, Machine, Screen], int] = options.do
-    return with_campaign(options, machine, Screen(sys.stdout))
+    options = _parser()[0].parse_args(asked or ["help"])
+    return COMMANDS[options.command][0](options, machine, Screen(sys.stdout))
 
 
 def _say(sentence: str, status: int) -> int:
@@ -94,13 +94,12 @@ def this_machine() -> Machine:
     """The computer and the call as they are."""
     environ = os.environ
     base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    interrupts = Interrupts()
     return Machine(
         cache=Path(environ.get("AUTORESEARCH_CACHE") or Path(base) / "autoresearch").absolute(),
         who=environ.get("USER") or environ.get("LOGNAME") or "a person at this machine",
         command=_command(sys.argv[0]), runners=installed.RUNNERS, proposers=installed.PROPOSERS, now=time.time, sleep=time.sleep,
         token=partial(secrets.token_hex, 16), seed=partial(secrets.randbits, 62), torch=installed.torch, sandbox=available,
-        prepare=installed.prepare, interrupts=interrupts,
+        prepare=installed.prepare,
     )  # fmt: skip
 
 
@@ -119,9 +118,8 @@ def _command(program: str) -> str:
 def _demo(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     n = demo.experiments(options.asked)
     folder = demo.place(Path.cwd(), options.dir)
-    machine = replace(machine, command=f"cd {folder} && {machine.command}")
-    ws, c = demo.run(machine, screen, folder, n, options.seed)
-    return _finish(replace(machine, command=machine.command.rpartition(" && ")[2]), screen, ws, c)
+    ws, c = demo.run(replace(machine, command=f"cd {folder} && {machine.command}"), screen, folder, n, options.seed)
+    return _finish(machine, screen, ws, c)
 
 
 def _campaign(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
@@ -139,8 +137,8 @@ def _finish(machine: Machine, screen: Screen, ws: Workspace, c: Campaign) -> int
     summary.show(screen, c)
     summary.show_next(screen, ws, c, machine.command, Path.cwd())
     if c.ended is None:
-        raise Told(f"the campaign is paused: {c.paused}. When that is mended, `{machine.command} run` goes on with it")
-    return TOLD if c.ended.why in campaign.FAILED else DONE
+        raise Told(f"the campaign is paused: {c.paused}. Once that is mended, `{machine.command} run` in {ws.top} goes on")
+    return TOLD if c.ended.why in NEEDS_A_PERSON else DONE
 
 
 def _stop(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
@@ -212,3 +210,74 @@ def _page(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     for c in ws.state().campaigns.values():
         screen.raw(str(summary.write_page(ws, c)))
     return DONE
+
+
+def _help(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    parser, commands = _parser()
+    if options.about is None:
+        screen.raw(parser.format_help().rstrip())
+    elif options.about in commands:
+        screen.raw(commands[options.about].format_help().rstrip())
+    else:
+        raise Told(f"there is no command {options.about!r}: `autoresearch help` lists them")
+    return DONE
+
+
+# name -> (what it does, one line for `help`, what its own help adds)
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Machine, Screen], int], str, str]] = {
+    "demo": (_demo, "a real campaign in a scratch repository", "Takes about a minute an experiment. No account, key or GPU."),
+    "run": (_campaign, "N experiments on this checkout; without N, go on with what was interrupted or paused",
+            "Winners land on the branch that is checked out. Ctrl-C at any time: nothing is lost. Settings are in program.md."),
+    "status": (_status, "where the campaign stands", "Works beside a running `autoresearch run`."),
+    "pr": (_pr, "pull requests: the list, or one with its diff, check and verdict", "They live in .git/autoresearch."),
+    "log": (_log, "everything that happened, oldest first", "With --json the very lines of the log."),
+    "results": (_results, "results.tsv with the original's five columns", "commit, val_bpb, memory_gb, status, description."),
+    "measure": (_measure, "measure one train.py once, with a fresh seed",
+                "Settings come from the nearest program.md. Prints the summary block of the original; n/a: not measured here."),
+    "stop": (_stop, "end the campaign that is under way", "Its candidates in flight are closed without a verdict."),
+    "doctor": (_doctor, "what this machine has and lacks, with the fix", "Exit status 1 when nothing can be measured here."),
+    "page": (_page, "write a static page for each campaign", "Prints their paths. One is also written when a campaign ends."),
+    "help": (_help, "this list, or what one command takes", ""),
+}  # fmt: skip
+
+
+def _parser() -> tuple[Parser, dict[str, Parser]]:
+    """The parser, and that of each command."""
+    parser = Parser(prog="autoresearch", description=DESCRIPTION)
+    several = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made = {name: several.add_parser(name, help=line, description=f"{_sentence(line)} {more}".strip())
+            for name, (_, line, more) in COMMANDS.items()}  # fmt: skip
+    for name in ("status", "pr", "log", "measure", "doctor"):
+        made[name].add_argument("--json", action="store_true", help="for programs")
+    made["demo"].add_argument("asked", nargs="?", default=f"/autoresearch {demo.EXPERIMENTS}", help="default: %(default)s")
+    made["demo"].add_argument("--dir", type=Path, help="the folder to make (default: demo, demo-2 ...)")
+    made["demo"].add_argument("--seed", type=_natural, help="fixes proposals and seeds of runs; timing still differs")
+    made["run"].add_argument("n", nargs="?", type=_positive, metavar="N", help="experiments; each gets a verdict")
+    made["run"].add_argument("--target", metavar="X", help="stop when val_bpb of the best is X or lower")
+    made["run"].add_argument("--hours", metavar="H", help="stop after H hours")
+    made["pr"].add_argument("n", nargs="?", type=_positive, metavar="N", help="the number of a pull request")
+    made["pr"].add_argument("--close", action="store_true", help="your veto: it is closed, whatever it measures")
+    made["measure"].add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: of the checkout")
+    made["measure"].add_argument("--seed", type=_natural, help="default: a fresh one")
+    made["help"].add_argument("about", nargs="?", metavar="COMMAND", help="one command")
+    return parser, made
+
+
+def _sentence(line: str) -> str:
+    return f"{line[0].upper()}{line[1:]}."
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text[:20]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text[:20])
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or int(text[:20]) >= 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {2**31 - 1}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

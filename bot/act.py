@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from bot import decide as d
 from bot import events as e
@@ -40,6 +41,7 @@ def _look_at_pull(world: World, c: Campaign, x: Candidate) -> e.Event | None:
     if pull.state is PullState.OPEN or x.vetoed:
         return None
     if pull.state is PullState.MERGED and pull.merged and x.stage is Stage.MEASURED and _is_measured_tree(world, x, pull.merged):
+        _retire(world, x)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=pull.merged, reason=_merge_reason(c, x))
     if pull.state is PullState.CLOSED and pull.closed_by is None:
         return None  # we closed it and were killed: the decision that led there is taken again
@@ -164,11 +166,18 @@ def _merge(world: World, c: Campaign, action: d.Merge) -> e.Event | None:
         x.pull, head=x.head, onto=c.candidates[c.tip].sha, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
     )
     if isinstance(answer, Landed):
+        _retire(world, x)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=answer.sha, reason=action.verdict.reason)
     if answer.why in ("moved", "closed"):
         return _look(world, c, d.Look())
     reason = f"it could not be merged ({answer.why}): {answer.detail}"
     return _close(world, c, d.Close(n=x.n, why="stale", reason=reason))
+
+
+def _retire(world: World, x: Candidate) -> None:
+    """Delete the branch of what was merged, and say so in a label."""
+    assert x.pull is not None
+    world.forge.close_pull(x.pull, comment="", labels=("autoresearch: merged",))
 
 
 def _describe(world: World, c: Campaign, x: Candidate, reason: str) -> None:
@@ -183,19 +192,27 @@ def _close(world: World, c: Campaign, action: d.Close) -> e.Event | None:
     if x.flight:
         world.runner.cancel(x.flight.run)
         world.progress.pop(x.flight.run, None)
-    if x.pull is None:
-        return _closed(world, c, x, action.why, action.reason)
-    if x.stage is Stage.MEASURED and (news := _look_at_pull(world, c, x)) and isinstance(news, e.Merged):
+    if x.stage is Stage.MEASURED and x.pull and isinstance(news := _look_at_pull(world, c, x), e.Merged):
         return news  # it was merged before we were killed
-    if x.checked != x.head or action.why in WITHDRAWN:
-        world.forge.post_check(markdown.withdrawn_check(c, x, action.why, action.reason))
-    if world.forge.pull(x.pull).state is not PullState.MERGED:
-        if action.why in WITHDRAWN:
-            _describe(world, c, x, action.reason)
-        world.forge.close_pull(
-            x.pull, comment=markdown.closing(c, x, action.why, action.reason), labels=(f"autoresearch: {action.why}",)
-        )
+    branch = branch_of(c.name, x.n)
+    if (number := world.forge.pull_of(branch)) is not None:  # asked of the forge: we may have been killed while opening it
+        _close_pull(world, c, x, action, number)
+    elif not x.base:
+        world.forge.delete_branch(branch)
     return _closed(world, c, x, action.why, action.reason)
+
+
+def _close_pull(world: World, c: Campaign, x: Candidate, action: d.Close, number: int) -> None:
+    pull = world.forge.pull(number)
+    if x.checked != pull.head or action.why in WITHDRAWN:
+        check = markdown.withdrawn_check(c, x, action.why, action.reason)
+        world.forge.post_check(replace(check, head=pull.head))
+    if pull.state is PullState.MERGED:
+        return
+    if action.why in WITHDRAWN and x.pull:
+        _describe(world, c, x, action.reason)
+    comment = markdown.closing(c, x, action.why, action.reason)
+    world.forge.close_pull(number, comment=comment, labels=(f"autoresearch: {action.why}",))
 
 
 def _closed(world: World, c: Campaign, x: Candidate, why: str, reason: str) -> e.Event:

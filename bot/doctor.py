@@ -130,7 +130,7 @@ def _cores() -> Row:
     shares = ", ".join(f"{core}: {100 * busy[core]:.0f} %" for core in allowed[-8:])
     found = f"{len(allowed)}, busy now: {shares}"
     if len(allowed) == 1:
-        return Row(name="cores", state="warn", found=found, fix="with one core the bot disturbs its measurements: use two or more")
+        return Row(name="cores", state="warn", found=found, fix="the bot and its measurements share it: use two or more")
     if busy[allowed[-1]] > BUSY:
         fix = f"candidates train on core {allowed[-1]}: end what runs there (`top`), or expect noisy numbers"
         return Row(name="cores", state="warn", found=found, fix=fix)
@@ -163,7 +163,8 @@ def _ticks() -> dict[int, tuple[int, int]]:
 def _corpus(machine: Machine, settings: Settings | None) -> Row:
     name = settings.corpus if settings else "austen"
     if name.startswith("climbmix") and not (machine.cache / "climbmix").exists():
-        fix = f"it is downloaded when it is first needed; ahead: python -m evaluator.prepare --corpus {name} --cache {machine.cache}"
+        command = f"python -m evaluator.prepare --corpus {name} --cache {machine.cache}"
+        fix = f"it is downloaded when it is first needed, which can take long; to do it ahead: {command}"
         return Row(name="corpus", state="warn", found=f"{name} is not there yet", fix=fix)
     if machine.torch():
         return Row(name="corpus", state="warn", found=f"{name} was not looked at", fix="first the packages that train, above")

@@ -107,7 +107,7 @@ class Screen:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[left]}", markup=False),
         )
-        return Progress(*columns, console=self._console, transient=True)
+        return Progress(*columns, console=self._console, transient=True, refresh_per_second=4)  # it costs a core's time
 
     def happened(self, event: e.Event) -> None:
         if not isinstance(event, SILENT):

@@ -2,8 +2,8 @@
 
 Caught: process B, which never sees the held-out text, is shown prefixes only (one a window, the rest made-up tokens) and must
 give the distribution that process A gave at that place. A model that uses later tokens, other windows of the batch, or earlier
-batches on a share f of its tokens goes unseen with probability (1 - f) ** PREFIXES: 256 prefixes find f = 1 % with 92 %,
-f = 10 % practically always. Cost: as many windows as prefixes, on another core while A computes.
+batches on a share f of its tokens goes unseen with probability (1 - f) ** PREFIXES: 128 prefixes find f = 1 % with 72 %,
+f = 4 % with 99 %. Cost: as many windows as prefixes, on another core while A computes.
 
 Not covered: cheating on far fewer tokens than one in PREFIXES (worth at most that share of the score), and text that the
 candidate brought with it (train.py is capped at 64 KB, and the held-out chunks are private).
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-PREFIXES = 256
+PREFIXES = 128
 TOLERANCE = 1e-4  # nats, of a log-probability; float32 on one CPU differs by about 1e-6 with the place in the batch
 
 

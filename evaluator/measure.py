@@ -197,12 +197,9 @@ def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, An
     facts |= {name: getattr(trained, name) for name in ("training_seconds", "cpu_seconds", "startup_seconds", "params")}
     facts |= {"peak_memory_mb": trained.peak_memory_mb, "extra": {"note": trained.note} if trained.note else {}}
     facts |= _own_words(trained.facts)
-    begun = time.monotonic()
-    try:
-        result = _score(job, data, bench, orders, trained.checkpoint, tell)
-    finally:
-        facts["scoring_seconds"] = time.monotonic() - begun
-    facts |= {"audit": result.audit, "val_bpb": result.bpb[0], "vault_bpb": result.bpb[1] if job.vault else None}
+    result = _score(job, data, bench, orders, trained.checkpoint, tell)
+    facts |= {"scoring_seconds": result.seconds, "audit": result.audit, "val_bpb": result.bpb[0]}
+    facts["vault_bpb"] = result.bpb[1] if job.vault else None
 
 
 def _own_words(facts: dict[str, float]) -> dict[str, Any]:

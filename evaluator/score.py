@@ -44,10 +44,11 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Bits per byte of each text, and what the audit compared, in words."""
+    """Bits per byte of each text, what the audit compared, in words, and how long it took once the model was loaded."""
 
     bpb: tuple[float, ...]
     audit: str
+    seconds: float
 
 
 def windows(texts: Sequence[HeldOut], *, bos: int, context: int) -> Windows:
@@ -152,13 +153,15 @@ def score(
     order = random.permutation(len(pile.inputs))
     for scorer in (shown, audited):
         scorer.wait()
+    begun = time.monotonic()
     nats, seen, unseen = _run(shown, audited, pile, order, sample, prefixes, progress)
     worst = audit.compare(seen, unseen)
     words = f"{len(sample.rows)} prefixes, largest difference {worst:.1e} nats"
     if not worst <= audit.TOLERANCE:
         raise Failed(Outcome.INVALID, f"the audit failed ({words}): a prediction depends on more than the tokens before it")
     per_text = [nats[pile.split == number].sum() for number in range(len(texts))]
-    return Score(bpb=tuple(bits_per_byte(total, text.nbytes) for total, text in zip(per_text, texts, strict=True)), audit=words)
+    bpb = tuple(bits_per_byte(total, text.nbytes) for total, text in zip(per_text, texts, strict=True))
+    return Score(bpb=bpb, audit=words, seconds=time.monotonic() - begun)
 
 
 def _run(

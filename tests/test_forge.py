@@ -188,6 +188,7 @@ def test_a_merge_lands_what_was_judged(place: Place) -> None:
     assert isinstance(landed, Landed)
     assert place.forge.tip() == landed.sha
     assert place.repo.tree_of(landed.sha) == place.repo.tree_of(place.head)
+    assert place.repo.time_of(landed.sha) == place.repo.time_of(place.head)  # so that done again it is the same commit
     ((sha, message),) = place.repo.log(MAIN, limit=9, since=place.base)
     assert (sha, message) == (landed.sha, f"A to 2\n\nBecause.\n\nPull: {number}\nHead: {place.head}")
     pull = place.forge.pull(number)
@@ -264,6 +265,22 @@ def test_a_merge_is_refused_and_nothing_moves(case: str, place: Place) -> None:
     assert answer.detail
     assert place.forge.tip() == tip
     assert place.forge.pull(number).merged is None
+
+
+def test_a_push_in_the_very_moment_of_a_merge_wins(local: Place, tmp_path: Path) -> None:
+    """A person who pushes after all checks and ahead of the merge itself is not overwritten."""
+    number = local.open()
+    pushed: list[str] = []
+
+    def push(verb: str) -> None:
+        if verb == "update-ref" and not pushed:
+            pushed.append(local.person_pushes("README.md", "just now\n"))
+
+    forge = LocalForge(git.Repo(local.repo.path, before=push), tmp_path / "forge.json", "main")
+    answer = Place(local.repo, forge, local.base, local.head).merge(number)
+    assert isinstance(answer, NotMerged)
+    assert (answer.why, [local.forge.tip()]) == ("moved", pushed)
+    assert local.forge.pull(number).state is PullState.OPEN
 
 
 def test_a_merged_message_cannot_pass_for_another_pull_request(place: Place) -> None:

@@ -186,7 +186,8 @@ def troubles(tmp: Path) -> dict[str, tuple[Callable[[], object], str]]:
     """What can be wrong -> how a person gets there, and what the sentence says."""
     bare = git.init_bare(tmp / "bare.git", "main")
     commit = bare.commit_file(None, "x", "x", "x", when=1)
-    bare.ask("hash-object", "-w", "--stdin", stdin=b"\xff")
+    shell(tmp, "init", "-q", "outer/.")
+    (tmp / "outer" / "inner").mkdir()
     old, file, lock = tmp / "oldgit", tmp / "file", bare.path / "refs/heads/locked.lock"
     old.write_text("#!/bin/sh\necho git version 2.37.9\n")
     old.chmod(0o755)
@@ -198,6 +199,7 @@ def troubles(tmp: Path) -> dict[str, tuple[Callable[[], object], str]]:
         "no git": (lambda: Repo(tmp, git="no-such-git"), "git is not installed"),
         "old git": (lambda: Repo(tmp, git=str(old)), r"git version 2.37.9 is too old: install git 2.38"),
         "no repository": (lambda: Repo(tmp).head(), "is not in a git checkout"),
+        "folder of another repository": (lambda: Repo(tmp / "outer" / "inner").head(), "is not in a git checkout"),
         "no checkout": (lambda: git.top_level(tmp), "is not in a git checkout"),
         "no folder": (lambda: Repo(tmp / "none").head(), "No such file or directory"),
         "file in the way": (lambda: git.init_bare(file / "r.git", "main"), "Not a directory"),
@@ -208,7 +210,8 @@ def troubles(tmp: Path) -> dict[str, tuple[Callable[[], object], str]]:
 
 
 TROUBLES = [
-    "no git", "old git", "no repository", "no checkout", "no folder", "file in the way", "lock", "latin-1", "half a character",
+    "no git", "old git", "no repository", "folder of another repository", "no checkout", "no folder", "file in the way", "lock",
+    "latin-1", "half a character",
 ]  # fmt: skip
 
 

@@ -198,10 +198,11 @@ def check_pulls(world: World, c: Campaign) -> None:
     """One pull request for each candidate that was opened, in the state that the log says."""
     opened = {x.pull: x for x in c.candidates.values() if x.pull is not None}
     pulls = world.forge.pulls()  # type: ignore[attr-defined]
-    assert {p.number for p in pulls} == set(opened)
+    assert set(opened) <= {p.number for p in pulls} and len({p.branch for p in pulls}) == len(pulls), "none lost, none twice"
+    assert not [ref for ref in world.code.refs("refs/heads/autoresearch") if not ref.endswith("/log")], "no branch left"  # type: ignore[attr-defined]
     for pull in pulls:
-        merged = opened[pull.number].stage is Stage.MERGED
-        assert pull.state == ("merged" if merged else "closed"), f"pull request {pull.number} of {opened[pull.number]}"
+        merged = pull.number in opened and opened[pull.number].stage is Stage.MERGED
+        assert pull.state == ("merged" if merged else "closed"), f"pull request {pull.number} of {opened.get(pull.number)}"
         assert pull.checks and pull.checks[-1].head == pull.head, "a check on the last head"
         assert (pull.checks[-1].conclusion == "success") == merged
 

@@ -32,7 +32,11 @@ LEVELS = [
     ("bot.runs",),
     ("bot.act",),
     ("bot.loop",),
-    ("bot.simulate", "bot.cli", "bot.cli_*", "bot.cli.*"),
+    ("bot.simulate", "bot.interrupts", "bot.words"),
+    ("bot.workspace", "bot.screen"),
+    ("bot.preflight", "bot.summary", "bot.installed"),
+    ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor"),
+    ("bot.demo",),
     ("bot.__main__",),
 ]
 # The exceptions on one level: who may import whom.
@@ -44,7 +48,6 @@ PEERS = [
     ("bot.report.*", "bot.forge"),
     ("bot.report.*", "bot.report.quoting"),
     ("bot.report.page", "bot.report.chart"),
-    ("bot.cli*", "bot.cli*"),
 ]
 # What may be imported across folders. A trainer is a program in a sandbox: nothing imports it, it knows only its contract.
 ARROWS = [

@@ -366,6 +366,21 @@ def test_the_gpu_branch_traces_in_bfloat16(load: Load) -> None:
         assert model(windows).dtype == torch.float32
 
 
+def test_half_precision_is_the_same_model(load: Load) -> None:
+    """What a GPU computes with, bfloat16 activations over float32 weights, gives the float32 answer within its rounding."""
+    train = load(LIVE)
+    model = stirred(train.build())
+    windows = tokens(4, 32)
+    exact = model(windows).detach()
+    contract.DEVICE = "cuda"  # only the type: these tensors are on the CPU
+    half = train.GPT()
+    half.load_state_dict(model.state_dict())
+    train.loss_of(half, windows, windows).backward()
+    train.Muon(list(half.blocks.parameters())).step(0.0, 0.9, 0.1)
+    error = (half(windows) - exact).detach()
+    assert 0 < error.square().mean().sqrt() < 0.05 * exact.square().mean().sqrt()
+
+
 def test_the_live_file_starts_from_the_public_record() -> None:
     """The constants are those that the public H100 run kept, down to its last row."""
     kept = {"DEPTH": 9, "DIM": 512, "WINDOW": "SSSSL", "SHORT_WINDOW": 256, "ROPE_BASE": 200_000, "X0_LAMBDA_INIT": 0.05,

@@ -83,6 +83,9 @@ class Forge(Protocol):
     def open_pull(self, *, branch: str, title: str, body: str, labels: tuple[str, ...]) -> int:
         """The number of the pull request of that branch: the one that exists in any state, else a new one."""
 
+    def pull_of(self, branch: str) -> int | None:
+        """The number of the pull request of that branch, in any state; None when there is none."""
+
     def pull(self, number: int) -> Pull:
         """Raises ForgeError when there is none."""
 
@@ -99,7 +102,11 @@ class Forge(Protocol):
         `guard`. A pull request that this call merged before (a crash in between) answers with the same Landed."""
 
     def close_pull(self, number: int, *, comment: str, labels: tuple[str, ...]) -> None:
-        """Closed, with these labels added and this comment once; its branch deleted (one that is gone is fine)."""
+        """Closed, with these labels added and this comment once (an empty one is none); its branch deleted (one that is gone
+        is fine). A merged one stays merged."""
+
+    def delete_branch(self, branch: str) -> None:
+        """Take away a branch under autoresearch/ that has no pull request; one that is gone is fine."""
 
     def say(self, issue: int, tag: str, text: str) -> None:
         """Make the one comment that carries the hidden tag on that issue read `text`."""

@@ -41,9 +41,8 @@ class LocalForge:
 
     def open_pull(self, *, branch: str, title: str, body: str, labels: tuple[str, ...]) -> int:
         with self._book.editing() as page:
-            for number, record in page.pulls.items():
-                if record.branch == branch:
-                    return number
+            if (there := _number_of(page, branch)) is not None:
+                return there
             head, tip = self._repo.resolve(_ref(branch)), self.tip()
             if head is None:
                 raise ForgeError(f"no pull request without a branch: push {branch} first")
@@ -53,6 +52,9 @@ class LocalForge:
             page.pulls[number] = Record(branch=branch, base=tip, head=head, title="", body="")
             _describe(page.pulls[number], title, body, labels)
         return number
+
+    def pull_of(self, branch: str) -> int | None:
+        return _number_of(self._book.read(), branch)
 
     def pull(self, number: int) -> Pull:
         page = self._book.read()
@@ -107,6 +109,11 @@ class LocalForge:
             said = fit_body(comment)
             record.comments += [said] if said and said not in record.comments else []
         self._retire(number, record)
+
+    def delete_branch(self, branch: str) -> None:
+        if not branch.startswith(OURS):
+            raise ForgeError(f"refused to delete {branch}: only branches under {OURS} are ours")
+        self._repo.delete_ref(_ref(branch))
 
     def close_as(self, number: int, by: str) -> bool:
         """A person closes it; the branch stays. False when it is merged already."""
@@ -196,6 +203,10 @@ class LocalForge:
 
 def _ref(branch: str) -> str:
     return f"refs/heads/{branch}"
+
+
+def _number_of(page: Page, branch: str) -> int | None:
+    return next((number for number, record in page.pulls.items() if record.branch == branch), None)
 
 
 def _record(page: Page, number: int) -> Record:

@@ -153,9 +153,8 @@ class MemoryForge:
         self._repo.set_ref(_ref(branch), commit)
 
     def open_pull(self, *, branch: str, title: str, body: str, labels: tuple[str, ...]) -> int:
-        for pull in self._pulls.values():
-            if pull.branch == branch:
-                return pull.number
+        if (there := self.pull_of(branch)) is not None:
+            return there
         head = self._repo.resolve(_ref(branch))
         if head is None or self._repo.is_ancestor(head, self.tip()):
             raise ForgeError(f"no pull request without a change: {branch}")
@@ -163,6 +162,9 @@ class MemoryForge:
         self._pulls[number] = Pull(number=number, branch=branch, head=head, title="", body="", state=PullState.OPEN)
         self.edit_pull(number, title=title, body=body, labels=labels)
         return number
+
+    def pull_of(self, branch: str) -> int | None:
+        return next((pull.number for pull in self._pulls.values() if pull.branch == branch), None)
 
     def pull(self, number: int) -> Pull:
         pull = self._pull(number)
@@ -221,6 +223,11 @@ class MemoryForge:
         self._pulls[number] = replace(pull, state=state, closed_by=by, comments=comments, labels=added)
         self._repo.set_ref(f"refs/pull/{number}/head", pull.head)
         self._repo.delete_ref(_ref(pull.branch))
+
+    def delete_branch(self, branch: str) -> None:
+        if not branch.startswith("autoresearch/"):
+            raise ForgeError(f"refused to delete {branch}")
+        self._repo.delete_ref(_ref(branch))
 
     def close_as(self, number: int, by: str) -> bool:
         pull = self.pull(number)
