@@ -28,7 +28,7 @@ WINDOW = 200
 def event(n: int) -> Event:
     """About as long as a real one, with the judge's record in it."""
     result = {"fingerprint": "cpu 0123456789abcdef torch austen", "seed": n, "log_tail": f"step {n} " * 30, "steps": 300 + n}
-    return Measured(campaign="1", at=1_700_000_000.0 + n, n=n, run=f"1-{n}-1", outcome="ok", val_bpb=2.2, reason="", result=result)
+    return Measured(campaign="1", at=1.7e9 + n, n=n, run=f"1-{n}-1", outcome="ok", val_bpb=2.2, reason="", result=result)
 
 
 def fill(log: GitLog, events: int) -> list[float]:

@@ -6,20 +6,17 @@ are in runs.py.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import replace
 
 from bot import decide as d
 from bot import events as e
-from bot import runs
+from bot import runs, static
 from bot.forge import Landed, PullState
-from bot.propose import Brief, NoIdea, apply, hash_of
+from bot.propose import Brief, NoIdea, apply
 from bot.report import markdown
 from bot.state import WITHDRAWN, Campaign, Candidate, Stage, branch_of
 from bot.world import World, editable, source_at
-
-MAX_SOURCE = 64 * 1024  # bytes of train.py: bounds what text a candidate can carry along
 
 
 def act(world: World, c: Campaign, action: d.Action) -> e.Event | None:
@@ -65,7 +62,7 @@ def _look_at_tip(world: World, c: Campaign) -> e.Event | None:
     if c.tip >= 0 and guard == c.candidates[c.tip].guard:
         return e.TipMoved(campaign=c.name, at=world.now(), sha=sha)
     source = source_at(world, c, sha)
-    return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=hash_of(source))
+    return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=static.hash_of(source))
 
 
 def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
@@ -84,27 +81,13 @@ def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
             campaign=c.name, at=world.now(), title="no proposal", reason=idea.reason, exhausted=idea.exhausted
         )
     edited = apply(source, idea.edits)
-    if fault := _static_fault(source, edited, brief.tried):
+    if fault := static.fault(source, edited, brief.tried):
         return e.ProposalRefused(campaign=c.name, at=world.now(), title=idea.title, reason=fault)
     assert edited is not None
     return e.Proposed(
         campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=idea.title, hypothesis=idea.hypothesis,
-        edits=idea.edits, tags=idea.tags, proposer=idea.proposer or world.proposer.name, source=hash_of(edited),
+        edits=idea.edits, tags=idea.tags, proposer=idea.proposer or world.proposer.name, source=static.hash_of(edited),
     )  # fmt: skip
-
-
-def _static_fault(source: str, edited: str | None, tried: frozenset[str]) -> str | None:
-    """Why an edit is refused before any GPU time; None when it may be tried."""
-    if edited is None:
-        return "an edit does not apply: its text does not occur exactly once"
-    if len(edited.encode()) > MAX_SOURCE:
-        return f"train.py would be larger than {MAX_SOURCE} bytes"
-    try:
-        if ast.dump(ast.parse(edited)) == ast.dump(ast.parse(source)):
-            return "it changes nothing but comments or white space"
-    except SyntaxError as error:
-        return f"the edited train.py does not parse: line {error.lineno}: {error.msg}"
-    return "the same code was tried on this base already" if hash_of(edited) in tried else None
 
 
 def _open(world: World, c: Campaign, action: d.Open) -> e.Event | None:
@@ -143,7 +126,7 @@ def _rebase(world: World, c: Campaign, action: d.Rebase) -> e.Event | None:
     world.forge.push(branch_of(c.name, x.n), head)
     return e.Rebased(
         campaign=c.name, at=world.now(), n=x.n, parent=action.parent, base=base, head=head,
-        guard=world.code.guard_of(head), source=hash_of(source),
+        guard=world.code.guard_of(head), source=static.hash_of(source),
     )  # fmt: skip
 
 

@@ -46,19 +46,22 @@ def torch() -> str | None:
 def prepare(corpus: str, cache: Path, tell: Callable[[str, float], None]) -> str | None:
     """Have the corpus prepared, in `cache`; tell(stage, share done). None, or why it cannot be used and what to do."""
     argv = [sys.executable, "-m", "evaluator.prepare", "--corpus", corpus, "--cache", str(cache)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=PROJECT) as process:
+    said = ""
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=PROJECT
+    ) as process:  # fmt: skip
         assert process.stdout is not None
-        assert process.stderr is not None
         try:
             for line in process.stdout:
-                stage, _, rest = line.rstrip().rpartition(" %")[0].rpartition(" ")
-                if rest.isdecimal():
-                    tell(stage, int(rest) / 100)
-            said = process.stderr.read().strip()
+                stage, _, done = line.strip().removesuffix(" %").rpartition(" ")
+                if line.endswith(" %\n") and done.isdecimal():
+                    tell(stage, int(done) / 100)
+                else:
+                    said = line.strip() or said
         except BaseException:
             process.kill()
             raise
     if process.returncode == 0:
         return None
-    reason = said.splitlines()[-1].removeprefix("prepare: ") if said else f"it ended with exit status {process.returncode}"
+    reason = said.removeprefix("prepare: ") or f"it ended with exit status {process.returncode} and said nothing"
     return f"the corpus {corpus} cannot be prepared: {reason}"

@@ -1,4 +1,4 @@
-"""Commands that look at a workspace and change nothing: status, pr, log, results. And `veto`, a person's word on one pull request.
+"""Commands that look at a workspace and change nothing: status, pr, log, results. And `veto`, a person's word on a candidate.
 
 All of it comes from the log and the forge; a `run` beside them goes on undisturbed.
 """
@@ -90,7 +90,7 @@ def veto(ws: Workspace, machine: Machine, screen: Screen, number: int) -> None:
     if p.state is PullState.CLOSED:
         raise Told(f"pull request {number} is closed already")
     if not _forge(ws).close_as(number, machine.who):
-        raise Told(f"pull request {number} is merged: take it back by `git revert {(p.merged or '')[:12]}` and start a new campaign")
+        raise Told(f"pull request {number} is merged: to take it back, `git revert {(p.merged or '')[:12]}`, then `run` anew")
     then = "the campaign under way takes note within seconds" if ws.driver() else "the campaign takes note when it goes on"
     screen.line(f"pull request {number} is closed; {then}")
 

@@ -42,7 +42,7 @@ def settings_for(file: Path, top: Path | None) -> tuple[Settings, str]:
             return program.settings, str(place)
         if folder == top or (folder / ".git").exists():
             break
-    program = parse("")
+    program = parse("---\n---\n")
     assert not isinstance(program, Problems), "the defaults are right"
     return program.settings, "the defaults, since there is no program.md above it"
 

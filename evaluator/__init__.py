@@ -2,6 +2,7 @@
 
     prepare.py   corpus, tokenizer, splits
     measure.py   the supervisor: one process, one measurement
+    bench.py     the sandboxed processes of one measurement, started ahead of need
     wire.py      its line to a sandboxed process: packets one way, memory files the other
     training.py  the candidate trains: the clock, the data, the checkpoint
     score.py     what the checkpoint is worth: distributions come in, the judge adds up

@@ -118,7 +118,11 @@ class LocalRunner:
         """End the warm process."""
         if self._warm:
             self._stdin_of(self._warm).close()
-            self._warm.wait()
+            try:
+                self._warm.wait(10 * STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._warm.kill()
+                self._warm.wait()
             self._warm = None
 
     def _folder(self, run: str) -> Path:

@@ -186,8 +186,8 @@ def troubles(tmp: Path) -> dict[str, tuple[Callable[[], object], str]]:
     """What can be wrong -> how a person gets there, and what the sentence says."""
     bare = git.init_bare(tmp / "bare.git", "main")
     commit = bare.commit_file(None, "x", "x", "x", when=1)
-    shell(tmp, "init", "-q", "outer/.")
-    (tmp / "outer" / "inner").mkdir()
+    (tmp / "outer" / "inner").mkdir(parents=True)
+    shell(tmp / "outer", "init", "-q")
     old, file, lock = tmp / "oldgit", tmp / "file", bare.path / "refs/heads/locked.lock"
     old.write_text("#!/bin/sh\necho git version 2.37.9\n")
     old.chmod(0o755)

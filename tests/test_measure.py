@@ -488,7 +488,7 @@ def test_the_session_refuses_mistakes_with_words_that_help() -> None:
     from trainer import session
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    given = session.Session(session.Line(theirs.detach()), seed=1, seconds=9.0)
+    given = session.Session(session.Line(theirs.fileno()), seed=1, seconds=9.0)
     with pytest.raises(RuntimeError, match=r"before session\.batches"):
         next(given.batches(1, 1))
     tokens = frozen("tokens", np.array([1, 60000, 3], dtype=np.uint16).tobytes())
@@ -506,7 +506,9 @@ def test_the_session_refuses_mistakes_with_words_that_help() -> None:
     order = {"vocab_size": 16, "context": 8, "device": "cpu", "seed": 1}
     with pytest.raises(AttributeError, match=r"train.py has no function build\(\)"):
         session._load(order, frozen("train.py", b"def train(model, session): pass"))
-    ours.close()
+    given._line._socket.detach()
+    for end in (ours, theirs):
+        end.close()
 
 
 def test_checkpoints_hold_what_was_packed() -> None:

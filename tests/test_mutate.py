@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.propose import Brief, Idea, NoIdea, Proposer, apply, hash_of, mutate
+from bot.propose import Brief, Idea, NoIdea, Proposer, apply, mutate
 from bot.propose.mutate import KNOWN, constants, moves
+from bot.static import hash_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = (ROOT / "examples" / "cpu" / "train.py").read_text("utf-8")
@@ -119,7 +120,7 @@ def test_the_same_brief_gives_the_same_idea() -> None:
     """Luck comes from the brief alone: the same again is equal, another seed or another base draws anew."""
     assert ask(BLOCK, seed=7) == ask(BLOCK, seed=7)
     assert len({ask(BLOCK, seed=seed).title for seed in range(30)}) > 5
-    other = BLOCK + "\n# another base\n"
+    other = BLOCK + "\nANOTHER = (1, 2)  # base\n"
     assert [ask(BLOCK, seed=seed).title for seed in range(20)] != [ask(other, seed=seed).title for seed in range(20)]
 
 

@@ -172,7 +172,7 @@ def test_cancel_does_not_undo_a_result(runner: LocalRunner, job: Job) -> None:
 
 
 def test_a_run_outlives_the_bot_and_is_found_again(tmp_path: Path, cache: Path, job: Job) -> None:
-    """kill -9 of the bot in the middle of a training: the next bot polls it to its end."""
+    """kill -9 of the bot and its process group in the middle of a training: the next bot polls it to its end."""
     job = replace(job, source=QUICK.replace("save(steps=1)", "time.sleep(1.5); save(steps=1)"))
     (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
     code = textwrap.dedent(f"""
@@ -188,10 +188,10 @@ def test_a_run_outlives_the_bot_and_is_found_again(tmp_path: Path, cache: Path, 
         print("started", flush=True)
         time.sleep(60)
     """)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as bot:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as bot:
         assert bot.stdout is not None
         assert bot.stdout.readline() == b"started\n"
-        bot.send_signal(signal.SIGKILL)
+        os.killpg(bot.pid, signal.SIGKILL)
     runner = LocalRunner(tmp_path / "runs", cache, supervisor=SCRIPTED)
     assert isinstance(runner.poll(job), Running)
     got = settled(runner, job)
@@ -314,7 +314,9 @@ from pathlib import Path
 from runners.local import LocalRunner
 runner = LocalRunner(Path({str(runner._home)!r}), Path({str(runner._cache)!r}), supervisor={SCRIPTED!r})
 runner.warm()
-print(Path(f"/proc/{{runner._warm.pid}}/environ").read_text().replace("\\0", "\\n"))
+while not (text := Path(f"/proc/{{runner._warm.pid}}/environ").read_text()):  # empty for an instant while it is made
+    pass
+print(text.replace("\\0", "\\n"))
 runner.close()
 """
     environment = {"PATH": os.environ["PATH"], "GITHUB_TOKEN": "ghs_secret", "OPENAI_API_KEY": "sk-secret"}

@@ -14,7 +14,8 @@ from bot import events as e
 from bot.forge.memory import MemoryForge, MemoryRepo
 from bot.log import MemoryLog
 from bot.loop import View, refresh
-from bot.propose import Brief, Idea, NoIdea, hash_of
+from bot.propose import Brief, Idea, NoIdea
+from bot.static import hash_of
 from bot.world import World
 from runners import Job, Lost, Outcome, Running
 from runners.scripted import Result, ScriptedRunner, measurement

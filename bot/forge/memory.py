@@ -1,13 +1,13 @@
 """A forge and a repository that are a few dictionaries: tests of the machine by the thousand, without git and without a disk.
 
-`MemoryRepo` has those verbs of `git.Repo` that a campaign needs, with the same answers but for the hashes, and coarser in one
-thing: two changes of one file always conflict. The contract tests run against this and the real ones.
+`MemoryRepo` has those verbs of `git.Repo` that a campaign needs, with the same answers but for the hashes, and coarser in two
+things: two changes of one file always conflict, and a diff is one hunk. The contract tests run against this and the real ones.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -256,7 +256,17 @@ def _hash(*words: str) -> str:
 
 
 def _patch(path: str, old: str | None, new: str | None) -> str:
+    """One hunk from the first to the last line that differs, without context."""
     if old == new:
         return ""
-    a, b = (old or "").splitlines(keepends=True), (new or "").splitlines(keepends=True)
-    return "".join(difflib.unified_diff(a, b, f"a/{path}", f"b/{path}"))
+    a, b = (old or "").splitlines(), (new or "").splitlines()
+    same = _alike(a, b)
+    end = _alike(a[same:][::-1], b[same:][::-1])
+    gone, come = a[same : len(a) - end], b[same : len(b) - end]
+    head = f"--- a/{path}\n+++ b/{path}\n@@ -{same + 1},{len(gone)} +{same + 1},{len(come)} @@\n"
+    return head + "".join([*(f"-{line}\n" for line in gone), *(f"+{line}\n" for line in come)])
+
+
+def _alike(a: list[str], b: list[str]) -> int:
+    """How many lines are equal at the start."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +29,7 @@ class NoIdea:
 
 @dataclass(frozen=True, kw_only=True)
 class Brief:
-    """What a proposer reads. `tried` holds `hash_of` of every train.py already proposed on this base (and of the base itself)."""
+    """What a proposer reads. `tried` holds `static.hash_of` of every train.py already proposed on this base, and of the base."""
 
     source: str
     instructions: str
@@ -38,11 +37,6 @@ class Brief:
     tried: frozenset[str]
     seed: int
     history: tuple[str, ...] = ()
-
-
-def hash_of(source: str) -> str:
-    """What names a version of train.py in the log and in `Brief.tried`: the sha256 of its text."""
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def apply(source: str, edits: tuple[Edit, ...]) -> str | None:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bot.events import Edit
-from bot.propose import Brief, Idea, NoIdea, apply, hash_of
+from bot.propose import Brief, Idea, NoIdea, apply
+from bot.static import hash_of
 
 name = "mutate"
 
@@ -87,10 +88,11 @@ def propose(brief: Brief) -> Idea | NoIdea:
         known = moves(constants(brief.source))
     except (SyntaxError, ValueError) as error:
         return NoIdea(reason=f"train.py does not parse, so its constants cannot be found: {error}", exhausted=True)
-    fresh = [move for move in known if hash_of(apply(brief.source, (move.edit,)) or brief.source) not in brief.tried]
-    if not fresh:
+    base = hash_of(brief.source)
+    drawn = sorted(known, key=lambda move: _wait(brief, base, move))
+    move = next((m for m in drawn if hash_of(apply(brief.source, (m.edit,)) or brief.source) not in brief.tried), None)
+    if move is None:
         return NoIdea(reason=f"all {len(known)} known moves were tried on this base", exhausted=True)
-    move = min(fresh, key=lambda move: _wait(brief, move))
     return Idea(
         title=move.title,
         hypothesis=f"No model proposed this: it was drawn at random from a list of known moves. {move.why}",
@@ -100,12 +102,12 @@ def propose(brief: Brief) -> Idea | NoIdea:
     )
 
 
-def _wait(brief: Brief, move: Move) -> float:
+def _wait(brief: Brief, base: str, move: Move) -> float:
     """Exponential waiting times: the move with the shortest is a weighted draw, and so is the next one once it was tried.
 
     Source: Efraimidis and Spirakis 2006, weighted sampling without replacement.
     """
-    text = f"{brief.seed}\0{hash_of(brief.source)}\0{move.title}"
+    text = f"{brief.seed}\0{base}\0{move.title}"
     luck = (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") + 0.5) / 2**64
     seen = any(line.startswith((f"{move.title}:", f"{move.reverse}:")) for line in brief.history)
     return -math.log(luck) / (move.weight * (SEEN if seen else 1.0))
