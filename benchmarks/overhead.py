@@ -95,7 +95,7 @@ def main() -> None:
         print(f"{name}: median overhead {summary(rows[name == 'warm'])['overhead_seconds']:.2f} s over {pairs}")
     print(f"other load when it began: {load:.1f}")
     if not asked.quick:
-        write("overhead", "python benchmarks/overhead.py", figures | {"load_before": load}, n=pairs)
+        write("overhead", f"python benchmarks/overhead.py --pairs {pairs}", figures | {"load_before": load}, n=pairs)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Not here: what the commands do. What they print goes to standard output, what we
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import secrets
@@ -49,12 +50,15 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
     if machine is None:
         machine = this_machine()
         machine.interrupts.install()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for what it lacks
     try:
         return _run(asked, machine)
     except campaign.Interrupted as error:
         return _say(str(error), INTERRUPTED)
     except KeyboardInterrupt:
-        return _say("interrupted: nothing was begun, and nothing is lost", INTERRUPTED)
+        return _say("interrupted; nothing that was written down is lost", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
         return TOLD
@@ -183,6 +187,8 @@ def _measure(options: argparse.Namespace, machine: Machine, screen: Screen) -> i
         top = None  # a file outside of any checkout can be measured as well
     file = measuring.source_file(options.path, top)
     settings, where = measuring.settings_for(file, top)
+    if top and find(top).driver():
+        _say("note: a campaign is running in this checkout; the two share the device and disturb each other", DONE)
     if not options.json:
         screen.line(f"measuring {file} for {settings.budget.seconds:g} s, settings: {where}")
     result = measuring.measure(machine, screen, file, settings, options.seed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bot import events as e
 from bot import summary
-from bot.loop import View, append, refresh, run
+from bot.loop import POLL_SECONDS, View, append, refresh, run
 from bot.preflight import check_machine, plan
 from bot.program import Settings
 from bot.screen import Screen
@@ -45,12 +45,13 @@ def begin(
     """Ask for a new campaign and see it through. Raises Told, Interrupted, and what git, forge, log and runner raise."""
     with screen.stages("preparing") as tell:
         wanted = plan(ws, machine, experiments, overrides, tell)
-    with ws.driving():
+    with machine.interrupts.held(), ws.driving():
         ws.hand_over(wanted.branch)
         seat = _sit(ws, machine, screen, wanted.branch, wanted.program.settings)
         state = refresh(seat.world, seat.view)
         if state.active:
             raise Told("somebody else began a campaign in this very moment: `autoresearch status` shows it")
+        machine.interrupts.check()
         started = e.CampaignStarted(
             campaign=state.next_name(0), at=machine.now(), experiments=experiments, issue=0, title="", body="", by=machine.who,
             program=wanted.program.text, settings=dict(wanted.overrides), seed=machine.seed() if seed is None else seed,
@@ -71,7 +72,7 @@ def resume(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
     if not waiting.stop:
         with screen.stages("preparing") as tell:
             check_machine(machine, waiting.settings, tell)
-    with ws.driving():
+    with machine.interrupts.held(), ws.driving():
         branch = waiting.started.branch
         if ws.checkout.current_branch() == branch and ws.relation(branch) is Relation.AHEAD:
             ws.hand_over(branch)
@@ -96,7 +97,7 @@ def stop(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
         _write(seat, e.StopRequested(campaign=c.name, at=machine.now(), by=machine.who))
     if ws.driver():
         return _wait_for_driver(seat, c.name)
-    with ws.driving():
+    with machine.interrupts.held(), ws.driving():
         return _drive(seat, c.started.branch)
 
 
@@ -105,7 +106,7 @@ def _wait_for_driver(seat: Seat, name: str) -> Campaign:
     while (c := refresh(seat.world, seat.view).campaigns[name]).ended is None:
         if seat.machine.now() > until:
             raise Told(f"process {seat.ws.driver()} was asked to stop and has not ended yet: see `autoresearch status`")
-        seat.machine.sleep(0.2)
+        seat.world.sleep(POLL_SECONDS)
     return c
 
 
@@ -146,23 +147,22 @@ def _warn_unsandboxed(seat: Seat, settings: Settings) -> None:
 
 
 def _drive(seat: Seat, branch: str) -> Campaign:
-    """Run the loop to the end, a pause or an interrupt; then bring home what was merged."""
-    with seat.machine.interrupts.held():
-        try:
-            with seat.screen.live():
-                run(seat.world, seat.view)
-        except (KeyboardInterrupt, BrokenPipeError):
-            _end_runs(seat)
-            c = refresh(seat.world, seat.view).active
-            summary.bring_home(seat.ws, seat.screen, branch)
-            raise Interrupted(_interrupted(c, seat.machine.command)) from None
-        finally:
-            seat.world.runner.close()
-        c = summary.latest(seat.view.state)
-        assert c is not None, "it was begun"
-        summary.write_page(seat.ws, c)
+    """Run the loop to the end, a pause or an interrupt; then bring home what was merged. Interrupts are held."""
+    try:
+        with seat.screen.live():
+            run(seat.world, seat.view)
+    except (KeyboardInterrupt, BrokenPipeError):
+        _end_runs(seat)
         summary.bring_home(seat.ws, seat.screen, branch)
-        return c
+        raise Interrupted(_interrupted(seat.view.state.active, seat.machine.command)) from None
+    finally:
+        seat.world.runner.close()
+    c = summary.latest(seat.view.state)
+    assert c is not None, "it was begun"
+    summary.write_page(seat.ws, c)
+    summary.bring_home(seat.ws, seat.screen, branch)
+    seat.ws.repo.tidy()
+    return c
 
 
 def _end_runs(seat: Seat) -> None:

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot import git
-from bot.preflight import PROGRAM
+from bot.preflight import LEAST_BYTES, PROGRAM
 from bot.program import Problems, Settings, parse
 from bot.workspace import Machine, find
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES = 2**30
-LEAST_BYTES = 64 * 2**20
 BUSY = 0.25  # share of a core that others use; from there on numbers suffer
 LOOK_SECONDS = 0.5
 GPU_SECONDS = 20.0

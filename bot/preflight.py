@@ -20,7 +20,7 @@ from bot.state import Campaign
 from bot.workspace import Machine, Relation, Told, Workspace
 
 PROGRAM = "program.md"
-LEAST_BYTES = 64 * 2**20  # what one campaign writes at most, runs and log together, on the small preset
+LEAST_BYTES = 64 * 2**20  # free; with less a campaign would not get far
 SHOWN = 5  # paths, at most
 
 Tell = Callable[[str, float], None]

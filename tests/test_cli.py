@@ -24,7 +24,7 @@ from bot.interrupts import Interrupts
 from bot.screen import Screen
 from bot.workspace import Told, find
 from runners import Job, Outcome
-from runners.scripted import measurement
+from runners.scripted import ScriptedRunner, measurement
 from tests.laptop import Slow, autoresearch, better, copied, environment, machine, project
 
 
@@ -327,10 +327,11 @@ def test_two_at_once_and_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_stop_with_nobody_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A campaign that was interrupted can be stopped for good: what was open is closed without a verdict."""
+    """An interrupt ends the measurement in flight, and the campaign can then be stopped for good, without a verdict."""
     monkeypatch.chdir(project(tmp_path / "project"))
-    interrupts = Interrupts()
-    ours = machine(tmp_path, Slow(1e9), interrupts=interrupts, sleep=lambda seconds: signal.raise_signal(signal.SIGINT))
+    interrupts, runner = Interrupts(), ScriptedRunner(Slow(1e9))
+    local = {"local": lambda home, cache: runner}
+    ours = machine(tmp_path, runners=local, interrupts=interrupts, sleep=lambda seconds: signal.raise_signal(signal.SIGINT))
     old = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     interrupts.install()
     try:
@@ -338,6 +339,7 @@ def test_stop_with_nobody_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), old, strict=True):
             signal.signal(number, handler)
+    assert runner.cancelled == {"1-0.1"}
     assert main(["stop"], machine(tmp_path)) == 0
     c = find(Path.cwd()).state().campaigns["1"]
     assert c.ended and c.ended.why == "stopped" and c.settled == 0 and not c.live
