@@ -19,6 +19,7 @@ from _record import write
 from bot import events as e
 from bot.decide import decide
 from bot.fold import fold
+from bot.lines import GENESIS, chain, digest, from_line
 
 PROGRAM = "---\ncorpus: austen\ngate: {baseline_runs: 3}\nstop: {experiments: 100000}\n---\nMade up.\n"
 AT = 1_700_000_000.0
@@ -74,7 +75,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="3 repeats; nothing is written")
     repeats = 3 if parser.parse_args().quick else 9
     happened = list(history(10_000))
-    lines = e.chain(happened)
+    lines = chain(happened)
     folds, decisions, parses = [], [], []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -87,10 +88,10 @@ def main() -> int:
             decide(campaign, AT)
         decisions.append((time.perf_counter() - began) / 100)
         began = time.perf_counter()
-        prev = e.GENESIS
+        prev = GENESIS
         for line in lines:
-            e.from_line(line, prev)
-            prev = e.digest(line)
+            from_line(line, prev)
+            prev = digest(line)
         parses.append(time.perf_counter() - began)
     figures = {
         "events": len(happened),

@@ -24,7 +24,7 @@ from _record import write
 
 from bot import events as e
 from bot.act import act
-from bot.decide import Action
+from bot.actions import Action
 from bot.forge.local import LocalForge
 from bot.git import Repo, init_bare
 from bot.log import GitLog

@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from bot import decide as d
+from bot import actions as a
 from bot import events as e
 from bot import runs, static
+from bot.decide import verdict_of
 from bot.forge import Landed, PullState
+from bot.proof import base_of, compared
 from bot.propose import Brief, NoIdea, apply
 from bot.report import markdown
-from bot.state import WITHDRAWN, Campaign, Candidate, Stage, branch_of
+from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, branch_of
 from bot.world import World, editable, source_at
 
 
-def act(world: World, c: Campaign, action: d.Action) -> e.Event | None:
+def act(world: World, c: Campaign, action: a.Action) -> e.Event | None:
     """Do it."""
     return _ACTS[type(action)](world, c, action)
 
 
-def _look(world: World, c: Campaign, action: d.Look) -> e.Event | None:
+def _look(world: World, c: Campaign, action: a.Look) -> e.Event | None:
     for x in list(c.live.values()):
         if x.pull is not None and (news := _look_at_pull(world, c, x)):
             return news
@@ -50,7 +52,7 @@ def _is_measured_tree(world: World, x: Candidate, sha: str) -> bool:
 
 
 def _merge_reason(c: Campaign, x: Candidate) -> str:
-    verdict = d.verdict_of(c, x)
+    verdict = verdict_of(c, x)
     return verdict.reason if verdict else "merged by a person before it was judged"
 
 
@@ -65,7 +67,7 @@ def _look_at_tip(world: World, c: Campaign) -> e.Event | None:
     return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=static.hash_of(source))
 
 
-def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
+def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
     source = source_at(world, c, c.candidates[action.parent].sha)
     brief = Brief(
         source=source,
@@ -73,7 +75,7 @@ def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
         direction=f"{c.started.title}\n\n{c.started.body}".strip(),
         tried=frozenset(c.tried.get(action.parent, ())),
         seed=action.seed,
-        history=tuple(f"{x.title}: {x.why} {x.reason}" for x in list(c.candidates.values())[-50:] if not x.base),
+        history=tuple(f"{x.title}: {x.why} {x.reason}" for x in list(c.candidates.values())[-50:] if x.edit),
     )
     idea = world.proposer.propose(brief)
     if isinstance(idea, NoIdea):
@@ -90,7 +92,7 @@ def _propose(world: World, c: Campaign, action: d.Propose) -> e.Event | None:
     )  # fmt: skip
 
 
-def _open(world: World, c: Campaign, action: d.Open) -> e.Event | None:
+def _open(world: World, c: Campaign, action: a.Open) -> e.Event | None:
     x = c.candidates[action.n]
     base = c.candidates[x.parent].sha
     made = _commit(world, c, x, base)
@@ -116,12 +118,12 @@ def _commit(world: World, c: Campaign, x: Candidate, base: str) -> tuple[str, st
     return world.code.commit_file(base, editable(c), edited, markdown.commit_message(c, x), when=x.at), edited
 
 
-def _rebase(world: World, c: Campaign, action: d.Rebase) -> e.Event | None:
+def _rebase(world: World, c: Campaign, action: a.Rebase) -> e.Event | None:
     x = c.candidates[action.n]
     base = c.candidates[action.parent].sha
     made = _commit(world, c, x, base)
     if made is None:
-        return _close(world, c, d.Close(n=x.n, why="stale", reason="its edit does not apply to the new tip"))
+        return _close(world, c, a.Close(n=x.n, why="stale", reason="its edit does not apply to the new tip"))
     head, source = made
     world.forge.push(branch_of(c.name, x.n), head)
     return e.Rebased(
@@ -130,7 +132,7 @@ def _rebase(world: World, c: Campaign, action: d.Rebase) -> e.Event | None:
     )  # fmt: skip
 
 
-def _post_check(world: World, c: Campaign, action: d.PostCheck) -> e.Event | None:
+def _post_check(world: World, c: Campaign, action: a.PostCheck) -> e.Event | None:
     x = c.candidates[action.n]
     check = markdown.check(c, x, action.verdict)
     world.forge.post_check(check)
@@ -138,11 +140,11 @@ def _post_check(world: World, c: Campaign, action: d.PostCheck) -> e.Event | Non
     return e.CheckPosted(campaign=c.name, at=world.now(), n=x.n, head=x.head, conclusion=check.conclusion, title=check.title)
 
 
-def _adopt(world: World, c: Campaign, action: d.Adopt) -> e.Event | None:
+def _adopt(world: World, c: Campaign, action: a.Adopt) -> e.Event | None:
     return e.Adopted(campaign=c.name, at=world.now(), n=action.n)
 
 
-def _merge(world: World, c: Campaign, action: d.Merge) -> e.Event | None:
+def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
     x = c.candidates[action.n]
     assert x.pull is not None
     answer = world.forge.merge(
@@ -152,9 +154,9 @@ def _merge(world: World, c: Campaign, action: d.Merge) -> e.Event | None:
         _retire(world, x)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=answer.sha, reason=action.verdict.reason)
     if answer.why in ("moved", "closed"):
-        return _look(world, c, d.Look())
+        return _look(world, c, a.Look())
     reason = f"it could not be merged ({answer.why}): {answer.detail}"
-    return _close(world, c, d.Close(n=x.n, why="stale", reason=reason))
+    return _close(world, c, a.Close(n=x.n, why="stale", reason=reason))
 
 
 def _retire(world: World, x: Candidate) -> None:
@@ -170,7 +172,7 @@ def _describe(world: World, c: Campaign, x: Candidate, reason: str) -> None:
     world.forge.edit_pull(x.pull, title=markdown.pull_title(x), body=body, labels=markdown.labels(x, reason))
 
 
-def _close(world: World, c: Campaign, action: d.Close) -> e.Event | None:
+def _close(world: World, c: Campaign, action: a.Close) -> e.Event | None:
     x = c.candidates[action.n]
     if x.flight:
         world.runner.cancel(x.flight.run)
@@ -185,7 +187,7 @@ def _close(world: World, c: Campaign, action: d.Close) -> e.Event | None:
     return _closed(world, c, x, action.why, action.reason)
 
 
-def _close_pull(world: World, c: Campaign, x: Candidate, action: d.Close, number: int) -> None:
+def _close_pull(world: World, c: Campaign, x: Candidate, action: a.Close, number: int) -> None:
     pull = world.forge.pull(number)
     if x.checked != pull.head or action.why in WITHDRAWN:
         check = markdown.withdrawn_check(c, x, action.why, action.reason)
@@ -202,31 +204,71 @@ def _closed(world: World, c: Campaign, x: Candidate, why: str, reason: str) -> e
     return e.Closed(campaign=c.name, at=world.now(), n=x.n, why=why, reason=reason)
 
 
-def _say(world: World, c: Campaign, action: d.Say) -> e.Event | None:
+def _say(world: World, c: Campaign, action: a.Say) -> e.Event | None:
     world.forge.say(c.started.issue, c.name, markdown.status(c))
     return e.Said(campaign=c.name, at=world.now(), about=action.about)
 
 
-def _pause(world: World, c: Campaign, action: d.Pause) -> e.Event | None:
+def _pause(world: World, c: Campaign, action: a.Pause) -> e.Event | None:
     return e.Paused(campaign=c.name, at=world.now(), reason=action.reason)
 
 
-def _end(world: World, c: Campaign, action: d.End) -> e.Event | None:
+def _begin_end(world: World, c: Campaign, action: a.BeginEnd) -> e.Event | None:
+    return e.Ending(campaign=c.name, at=world.now(), why=action.why, reason=action.reason)
+
+
+def _open_comparison(world: World, c: Campaign, action: a.OpenComparison) -> e.Event | None:
+    """Nothing is opened for people to see: an ablation's code is a branch while it is measured, a duel's is there already."""
+    title, head = "base against tip", ""
+    if action.what == Kind.ABLATION:
+        x, tip = c.candidates[action.of], c.candidates[c.tip]
+        title = f"the tip without candidate {x.n}: {x.title}"
+        without = apply(source_at(world, c, tip.sha), tuple(e.Edit(old=edit.new, new=edit.old) for edit in reversed(x.edits)))
+        if without is not None:
+            head = world.code.commit_file(tip.sha, editable(c), without, title, when=tip.settled_at)
+            world.forge.push(branch_of(c.name, action.n), head)
+    return e.ComparisonOpened(
+        campaign=c.name, at=world.now(), n=action.n, what=action.what, left=action.left, right=action.right, of=action.of,
+        title=title, head=head,
+    )  # fmt: skip
+
+
+def _compare(world: World, c: Campaign, action: a.Compare) -> e.Event | None:
+    world.forge.delete_branch(branch_of(c.name, action.n))
+    return compared(c, c.candidates[action.n], world.now())
+
+
+def _propose_revert(world: World, c: Campaign, action: a.ProposeRevert) -> e.Event | None:
+    base, tip = base_of(c), c.candidates[action.parent]
+    before, after = source_at(world, c, base.sha), source_at(world, c, tip.sha)
+    said = c.verdict.reason if c.verdict else ""
+    return e.Proposed(
+        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=f"take back what campaign {c.name} merged",
+        hypothesis=f"Measured head to head on fresh seeds, what was merged is worse than the base: {said}.",
+        edits=(e.Edit(old=after, new=before),), tags=("revert",), proposer="revert", source=base.source, revert=True,
+    )  # fmt: skip
+
+
+def _end(world: World, c: Campaign, action: a.End) -> e.Event | None:
     return e.CampaignEnded(campaign=c.name, at=world.now(), why=action.why, reason=action.reason)
 
 
-_ACTS: dict[type[d.Action], Callable[..., e.Event | None]] = {
-    d.Look: _look,
-    d.Poll: runs.poll,
-    d.Propose: _propose,
-    d.Open: _open,
-    d.Rebase: _rebase,
-    d.StartRun: runs.start_run,
-    d.PostCheck: _post_check,
-    d.Adopt: _adopt,
-    d.Merge: _merge,
-    d.Close: _close,
-    d.Say: _say,
-    d.Pause: _pause,
-    d.End: _end,
+_ACTS: dict[type[a.Action], Callable[..., e.Event | None]] = {
+    a.Look: _look,
+    a.Poll: runs.poll,
+    a.Propose: _propose,
+    a.Open: _open,
+    a.Rebase: _rebase,
+    a.StartRun: runs.start_run,
+    a.PostCheck: _post_check,
+    a.Adopt: _adopt,
+    a.Merge: _merge,
+    a.Close: _close,
+    a.Say: _say,
+    a.Pause: _pause,
+    a.BeginEnd: _begin_end,
+    a.OpenComparison: _open_comparison,
+    a.Compare: _compare,
+    a.ProposeRevert: _propose_revert,
+    a.End: _end,
 }

@@ -10,96 +10,32 @@ Pure: no clock, no disk, no luck.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from bot.state import WITHDRAWN, Campaign, Candidate, Run, Stage, evidence, seed_of
+from bot import events as e
+from bot.actions import (
+    Action,
+    Adopt,
+    BeginEnd,
+    Close,
+    Compare,
+    End,
+    Look,
+    Merge,
+    Open,
+    Pause,
+    Poll,
+    PostCheck,
+    Propose,
+    Rebase,
+    Say,
+    StartRun,
+)
+from bot.proof import finished, proof, turn
+from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, evidence, seed_of
 from evaluator import gate
 
 MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine
 MAX_VOIDS = 2  # repeats of a run that was void for reasons outside the candidate (design: twice at most)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """Something to be done: imperative, where events are past tense."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look(Action):
-    """See whether the default branch or a pull request was changed by somebody else."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Poll(Action):
-    n: int
-    run: Run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Propose(Action):
-    n: int
-    parent: int
-    seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Open(Action):
-    n: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rebase(Action):
-    n: int
-    parent: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartRun(Action):
-    n: int
-    subject: int
-    k: int
-    attempt: int
-    seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class PostCheck(Action):
-    n: int
-    verdict: gate.Verdict | None  # None: its own run failed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adopt(Action):
-    n: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merge(Action):
-    n: int
-    verdict: gate.Verdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Close(Action):
-    n: int
-    why: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Say(Action):
-    about: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pause(Action):
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class End(Action):
-    why: str
-    reason: str
 
 
 def decide(c: Campaign, now: float) -> list[Action]:
@@ -108,11 +44,13 @@ def decide(c: Campaign, now: float) -> list[Action]:
         return []
     if c.tip < 0:
         return [Look()]
-    if ending := stop_reason(c, now):
-        return [Look(), *_wind_down(c, *ending)]
     looks: list[Action] = [Look(), *(Poll(n=x.n, run=x.flight) for x in c.live.values() if x.flight)]
-    if c.paused:
+    if c.paused and not c.stop:
         return looks
+    if c.ending:
+        return [*looks, *_wind_down(c, c.ending)]
+    if reason := stop_reason(c, now):
+        return [Look(), BeginEnd(why=reason[0], reason=reason[1])]
     return [*looks, *_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c), *_preparations(c)]
 
 
@@ -146,13 +84,18 @@ def _nothing_left(c: Campaign) -> tuple[str, str] | None:
     return None
 
 
-def _wind_down(c: Campaign, why: str, reason: str) -> Iterator[Action]:
-    for x in c.live.values():
-        yield Close(n=x.n, why="stopped", reason=f"the campaign ended: {reason}")
+def _wind_down(c: Campaign, ending: e.Ending) -> Iterator[Action]:
+    """Close what is not judged yet; measure what is claimed; then the end."""
+    proving = not c.stop and ending.why not in ("stopped", "base")
+    unwanted = [x for x in c.live.values() if not proving or x.edit or x.base]
+    for x in unwanted:
+        yield Close(n=x.n, why="stopped", reason=f"the campaign ended: {ending.reason}")
+    if proving and not unwanted:
+        yield from [*_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c), *_openings(c), *proof(c)]
+    if c.said < c.news and not c.live:
+        yield Say(about=c.news)
     if not c.live:
-        if c.said < c.settled:
-            yield Say(about=c.settled)
-        yield End(why=why, reason=reason)
+        yield End(why=ending.why, reason=ending.reason)
 
 
 def _vetoes(c: Campaign) -> Iterator[Action]:
@@ -172,6 +115,8 @@ def _trouble(c: Campaign) -> Iterator[Action]:
 def _landings(c: Campaign) -> Iterator[Action]:
     """Adopt a base that has its baseline; merge what the gate keeps and what was measured on the tip."""
     for x in _idle(c):
+        if x.comparison:
+            continue
         if x.base:
             if x.outcome == "ok" and len(x.own) >= c.settings.gate.baseline_runs:
                 yield Adopt(n=x.n)
@@ -194,7 +139,7 @@ def verdict_of(c: Campaign, x: Candidate) -> gate.Verdict | None:
 def _rebases(c: Campaign) -> Iterator[Action]:
     """What is not on the tip any more: not yet measured, or measured on the old base and not worse there."""
     for x in c.live.values():
-        if x.base or x.parent == c.tip or x.flight or x.outcome != "ok":
+        if x.base or x.comparison or x.parent == c.tip or x.flight or x.outcome != "ok":
             continue
         verdict = verdict_of(c, x)
         if x.stage is Stage.OPEN or (x.stage is Stage.MEASURED and not (verdict and verdict.call is gate.Call.DISCARD)):
@@ -205,14 +150,13 @@ def _starts(c: Campaign) -> Iterator[Action]:
     """Runs for the free places: what was begun goes on before anything new begins."""
     if sum(1 for x in c.live.values() if x.flight) >= c.settings.parallel:
         return
-    ready = [x for x in c.live.values() if not x.flight and (x.parent == c.tip or x.redo)]
+    ready = [x for x in c.live.values() if not x.flight and (x.parent == c.tip or x.redo or x.comparison)]
     for x in sorted(ready, key=lambda x: (x.redo is None, not x.base, x.screen is None, x.n)):
         if (subject := _next_subject(c, x)) is None:
             continue
-        if x.redo:
-            yield StartRun(n=x.n, subject=subject, k=x.redo.k, attempt=x.redo.attempt + 1, seed=x.redo.seed)
-        else:
-            yield StartRun(n=x.n, subject=subject, k=c.next_k, attempt=1, seed=seed_of(c.started.seed, "run", c.next_k))
+        k, attempt = (x.redo.k, x.redo.attempt + 1) if x.redo else (c.next_k, 1)
+        seed = x.redo.seed if x.redo else seed_of(c.started.seed, "run", k)
+        yield StartRun(n=x.n, subject=subject, k=k, attempt=attempt, seed=seed, vault=x.kind is Kind.DUEL)
 
 
 def _next_subject(c: Campaign, x: Candidate) -> int | None:
@@ -223,6 +167,8 @@ def _next_subject(c: Campaign, x: Candidate) -> int | None:
         return None
     if x.base:
         return x.n if gate.needs_baseline(len(x.own), c.settings.gate) else None
+    if x.comparison:
+        return None if finished(c, x) else turn(x)
     if c.candidates[c.tip].live:
         return None  # the base has no baseline yet
     if x.screen is None:
@@ -231,24 +177,25 @@ def _next_subject(c: Campaign, x: Candidate) -> int | None:
 
 
 def _pair_subject(c: Campaign, x: Candidate) -> int | None:
-    """Pairs are interleaved ABBA, so that a drift of the machine cancels."""
-    if x.half is not None:
-        return c.tip if x.half[0] == x.n else x.n
     verdict = verdict_of(c, x)
-    if verdict is None or verdict.call is not gate.Call.AGAIN:
-        return None
-    return x.n if len(x.pairs) % 2 == 0 else c.tip
+    more = x.half is not None or (verdict is not None and verdict.call is gate.Call.AGAIN)
+    return turn(x) if more else None
 
 
 def _paperwork(c: Campaign) -> Iterator[Action]:
-    """Close what failed or is not better; keep the status comment true."""
-    for x in _idle(c) + [x for x in c.live.values() if x.stage is Stage.OPEN and x.outcome != "ok"]:
+    """Close what failed or is not better; end comparisons; keep the status comment true."""
+    for x in c.live.values():
+        if x.comparison and not x.flight and not x.redo and finished(c, x):
+            yield Compare(n=x.n)
+    for x in _idle(c):
+        if x.comparison:
+            continue
         if x.outcome != "ok":
             yield from _closing(x, None, x.outcome, f"{x.outcome}: {x.fault}")
         elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.DISCARD:
             yield from _closing(x, verdict, "worse", verdict.reason)
-    if c.said < c.settled:
-        yield Say(about=c.settled)
+    if c.said < c.news:
+        yield Say(about=c.news)
 
 
 def _closing(x: Candidate, verdict: gate.Verdict | None, why: str, reason: str) -> Iterator[Action]:
@@ -260,13 +207,16 @@ def _closing(x: Candidate, verdict: gate.Verdict | None, why: str, reason: str) 
 
 def _preparations(c: Campaign) -> Iterator[Action]:
     """One candidate is always ready ahead of the runs in flight, and never more than the campaign may still judge."""
-    for x in c.live.values():
-        if x.stage is Stage.PROPOSED:
-            yield Open(n=x.n)
-    edits = [x for x in c.live.values() if not x.base]
+    yield from _openings(c)
+    edits = [x for x in c.live.values() if x.edit]
     waiting = sum(1 for x in edits if x.stage in (Stage.PROPOSED, Stage.OPEN))
     free = c.settings.parallel - sum(1 for x in c.live.values() if x.flight)
     room = c.settled + len(edits) < c.started.experiments
     if room and waiting <= free and c.exhausted != c.tip:
         yield Propose(n=len(c.candidates), parent=c.tip, seed=seed_of(c.started.seed, "propose", c.proposals))
 
+
+def _openings(c: Campaign) -> Iterator[Action]:
+    for x in c.live.values():
+        if x.stage is Stage.PROPOSED:
+            yield Open(n=x.n)

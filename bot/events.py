@@ -1,30 +1,16 @@
-"""What happened: one frozen dataclass per kind of event, and its JSON line.
+"""What happened: one frozen dataclass per kind of event. Their JSON lines are in lines.py.
 
 Everything that the bot knows is a list of these. They are in the past tense, validate themselves on creation, and are never
-changed; a new need is a new field with a default or a new class. Each line carries the schema version and the hash of the
-line before, so that an edit of history shows.
-
-    {"v": 1, "prev": "9f3c...", "type": "Merged", "campaign": "1", "at": 1767225600.0, "n": 4, ...}
+changed; a new need is a new field with a default or a new class.
 
 Pure: no clock, no disk.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
-
-VERSION = 1
-GENESIS = "0" * 16
-
-
-class BadLine(ValueError):
-    """A line of the log that is damaged, edited, or from a newer version. Says what is wrong with it, without the number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +60,7 @@ class BaseSeen(Event):
     n: int
     sha: str
     guard: str  # hash over everything that a measurement depends on
-    source: str  # sha256 of its train.py
+    source: str  # names its train.py, see static.hash_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +79,8 @@ class Proposed(Event):
     edits: tuple[Edit, ...]
     tags: tuple[str, ...]
     proposer: str
-    source: str  # sha256 of the edited train.py
+    source: str  # names the edited train.py, see static.hash_of
+    revert: bool = False  # takes the campaign's merges back, since they turned out to be worse: not one of the N
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +129,7 @@ class MeasureStarted(Event):
     nonce: str
     head: str
     deadline: float
+    vault: bool = False  # the private split is scored too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +194,37 @@ class Closed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComparisonOpened(Event):
+    """The campaign is over and what it claims is measured on fresh seeds: the code of `left` against that of `right`.
+
+    `what` is "duel" (the base against the tip) or "ablation" (the tip without the edit of candidate `of`, against the tip)."""
+
+    n: int
+    what: str
+    left: int
+    right: int
+    of: int
+    title: str
+    head: str  # of the code that exists for this comparison only; else empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(Event):
+    """The mean gain of `right` over `left` in fresh pairs, bits per byte, positive is better, with its 95 % interval; on the
+    private split too where it was scored. None: nothing could be compared, see `reason`."""
+
+    n: int
+    pairs: int
+    gain: float | None
+    low: float | None
+    high: float | None
+    vault_gain: float | None
+    vault_low: float | None
+    vault_high: float | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Vetoed(Event):
     """A person does not want this candidate (closed its pull request, or said so)."""
 
@@ -236,65 +255,16 @@ class Said(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CampaignEnded(Event):
-    """`why` is done | target | hours | patience | crashes | refusals | exhausted | stopped | base."""
+class Ending(Event):
+    """A stop rule holds: no new experiment begins. What is in flight is closed, what was merged is measured once more."""
 
     why: str
     reason: str
 
 
-def to_line(event: Event, prev: str) -> str:
-    """One JSON line, without the line end. `prev` is `digest` of the line before, or GENESIS."""
-    record = {"v": VERSION, "prev": prev, "type": type(event).__name__} | asdict(event)
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+@dataclass(frozen=True, kw_only=True)
+class CampaignEnded(Event):
+    """`why` is done | target | hours | patience | crashes | refusals | exhausted | stopped | base."""
 
-
-def digest(line: str) -> str:
-    """The hash of a line that the next line carries (64 bits of SHA-256: against accidents and edits, not forgers)."""
-    return hashlib.sha256(line.encode()).hexdigest()[:16]
-
-
-def from_line(line: str, prev: str) -> Event:
-    """The event of a line. Raises BadLine."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        raise BadLine("it is not JSON") from None
-    if not isinstance(record, dict):
-        raise BadLine("it is not a JSON object")
-    if record.pop("v", None) != VERSION:
-        raise BadLine(f"its schema version is not {VERSION}: it was written by another version of this program")
-    if record.pop("prev", None) != prev:
-        raise BadLine("it does not follow the line before: a line was changed, added or taken out by hand")
-    kind = Event.kinds.get(str(record.pop("type", "")))
-    if kind is None:
-        raise BadLine("its type is unknown: it was written by a newer version of this program")
-    return _build(kind, record)
-
-
-@cache
-def _names(kind: str) -> frozenset[str]:
-    return frozenset(f.name for f in fields(Event.kinds[kind]))
-
-
-def _build(kind: type[Event], record: dict[str, Any]) -> Event:
-    if unknown := sorted(record.keys() - _names(kind.__name__)):
-        raise BadLine(f"{kind.__name__} has no field {', '.join(unknown)}")
-    try:
-        if "edits" in record:
-            record["edits"] = tuple(Edit(**edit) for edit in record["edits"])
-        if "tags" in record:
-            record["tags"] = tuple(record["tags"])
-        return kind(**record)
-    except (TypeError, ValueError) as error:
-        raise BadLine(f"{kind.__name__}: {error}") from None
-
-
-def chain(events: Iterable[Event], prev: str = GENESIS) -> list[str]:
-    """The lines of several events in a row, each carrying the hash of the one before."""
-    lines = []
-    for event in events:
-        line = to_line(event, prev)
-        lines.append(line)
-        prev = digest(line)
-    return lines
+    why: str
+    reason: str

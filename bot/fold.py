@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from bot import events as e
+from bot import scores
 from bot.program import Problems, parse
-from bot.state import STEPS, WITHDRAWN, Campaign, Candidate, Run, Stage, State, Unlisted, check_listed
-from evaluator import gate
+from bot.state import STEPS, WITHDRAWN, Campaign, Candidate, Kind, Run, Stage, State, Unlisted, check_listed
 
 
 def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
@@ -69,7 +69,7 @@ def _start(state: State, event: e.CampaignStarted) -> None:
 
 
 def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
-    _add(c, Candidate(n=event.n, parent=event.n, base=True, stage=Stage.OPEN, title="base", at=event.at))
+    _add(c, Candidate(n=event.n, parent=event.n, kind=Kind.BASE, side=event.n, stage=Stage.OPEN, title="base", at=event.at))
     base = c.candidates[event.n]
     base.on = base.head = base.sha = event.sha
     base.guard, base.source = event.guard, event.source
@@ -80,6 +80,7 @@ def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
 def _add(c: Campaign, candidate: Candidate) -> None:
     if candidate.n != len(c.candidates):
         raise Unlisted(f"candidate {candidate.n} of campaign {c.name} after candidate {len(c.candidates) - 1}")
+    candidate.born = c.runs_done
     c.candidates[candidate.n] = c.live[candidate.n] = candidate
 
 
@@ -88,16 +89,35 @@ def _tip_moved(c: Campaign, event: e.TipMoved) -> None:
 
 
 def _proposed(c: Campaign, event: e.Proposed) -> None:
+    kind = Kind.REVERT if event.revert else Kind.EDIT
     _add(
         c,
         Candidate(
-            n=event.n, parent=event.parent, base=False, stage=Stage.PROPOSED, title=event.title, at=event.at,
+            n=event.n, kind=kind, parent=event.parent, side=event.n, stage=Stage.PROPOSED, title=event.title, at=event.at,
             hypothesis=event.hypothesis, edits=event.edits, tags=event.tags, proposer=event.proposer, source=event.source,
         ),
     )  # fmt: skip
     c.tried.setdefault(event.parent, set()).add(event.source)
     c.proposals += 1
     c.refusals_row = 0
+    c.reverted = event.n if event.revert else c.reverted
+
+
+def _comparison_opened(c: Campaign, event: e.ComparisonOpened) -> None:
+    kind = Kind(event.what)
+    x = Candidate(n=event.n, kind=kind, parent=event.left, side=event.right, stage=Stage.OPEN, title=event.title, at=event.at)
+    x.of, x.head = event.of, event.head
+    _add(c, x)
+    if kind is Kind.DUEL:
+        c.duel = event.n
+    else:
+        c.ablated.add(event.of)
+
+
+def _compared(c: Campaign, event: e.Compared) -> None:
+    x = _move(c, event.n, event)
+    x.compared = event
+    _settle(c, x, "compared", event.reason, event.at)
 
 
 def _refused(c: Campaign, event: e.ProposalRefused) -> None:
@@ -125,7 +145,7 @@ def _measure_started(c: Campaign, event: e.MeasureStarted) -> None:
     x = _move(c, event.n, event)
     x.flight = Run(
         k=event.k, attempt=event.attempt, run=event.run, subject=event.subject, seed=event.seed, nonce=event.nonce,
-        head=event.head, started=event.at, deadline=event.deadline,
+        head=event.head, started=event.at, deadline=event.deadline, vault=event.vault,
     )  # fmt: skip
     x.redo = None
     c.next_k = max(c.next_k, event.k + 1)
@@ -133,64 +153,11 @@ def _measure_started(c: Campaign, event: e.MeasureStarted) -> None:
 
 def _measured(c: Campaign, event: e.Measured) -> None:
     x = _move(c, event.n, event)
-    run = x.flight
+    run, x.flight = x.flight, None
     assert run is not None
-    x.flight = None
     x.runs += 1
     c.seconds += event.at - run.started
-    fingerprint = str(event.result.get("fingerprint", ""))
-    c.fingerprint = c.fingerprint or fingerprint
-    if event.val_bpb is None:
-        _failed(x, run, event)
-        return
-    x.losses = x.voids = 0
-    c.runs_done += 1
-    _score(c, c.candidates[run.subject], event.val_bpb)
-    if run.subject != x.n:
-        _pair(c, x, run.subject, event.val_bpb)
-    else:
-        x.result = event.result
-        _own(c, x, event.val_bpb)
-
-
-def _failed(x: Candidate, run: Run, event: e.Measured) -> None:
-    if run.subject == x.n:
-        x.outcome, x.fault, x.result = event.outcome, event.reason, event.result
-    else:
-        x.redo, x.losses = run, x.losses + 1
-
-
-def _score(c: Campaign, subject: Candidate, score: float) -> None:
-    """One more run of that code; every run after the first of a group adds a degree of freedom to the pooled noise."""
-    if subject.own:
-        square = gate.residual(score, c.aged(subject))
-        subject.ss, subject.df = subject.ss + square, subject.df + 1
-        c.ss, c.df = c.ss + square, c.df + 1
-    subject.own.append((c.runs_done, score))
-    subject.total += score
-    if subject.n == c.tip:
-        c.last_tip_run = c.runs_done
-
-
-def _own(c: Campaign, x: Candidate, score: float) -> None:
-    if x.base:
-        return
-    if x.screen is None:
-        x.screen = score
-    else:
-        _pair(c, x, x.n, score)
-
-
-def _pair(c: Campaign, x: Candidate, subject: int, score: float) -> None:
-    """Before the screening run a run of the incumbent only refreshes its mean."""
-    if x.screen is None:
-        return
-    if x.half is None:
-        x.half = (subject, score)
-        return
-    first, other = x.half
-    x.half = None
-    x.pairs.append((other, score) if first != x.n else (score, other))
+    scores.take(c, x, run, event)
 
 
 def _run_lost(c: Campaign, event: e.RunLost) -> None:
@@ -223,7 +190,7 @@ def _closed(c: Campaign, event: e.Closed) -> None:
     x = _move(c, event.n, event)
     x.flight = x.redo = None
     _settle(c, x, event.why, event.reason, event.at)
-    if x.base or event.why in WITHDRAWN:
+    if not x.edit or event.why in WITHDRAWN:
         return
     c.since_merge += 1
     c.crashes_row = 0 if event.why == "worse" else c.crashes_row + 1
@@ -232,7 +199,7 @@ def _closed(c: Campaign, event: e.Closed) -> None:
 def _settle(c: Campaign, x: Candidate, why: str, reason: str, at: float) -> None:
     x.why, x.reason, x.settled_at = why, reason, at
     del c.live[x.n]
-    if not x.base:
+    if x.edit:
         c.counts[why] = c.counts.get(why, 0) + 1
 
 
@@ -259,6 +226,10 @@ def _said(c: Campaign, event: e.Said) -> None:
     c.said = event.about
 
 
+def _ending(c: Campaign, event: e.Ending) -> None:
+    c.ending = event
+
+
 def _ended(c: Campaign, event: e.CampaignEnded) -> None:
     c.ended = event
 
@@ -282,11 +253,14 @@ _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.CheckPosted: _check_posted,
     e.Adopted: _adopted,
     e.Merged: _merged,
+    e.ComparisonOpened: _comparison_opened,
+    e.Compared: _compared,
     e.Closed: _closed,
     e.Vetoed: _vetoed,
     e.StopRequested: _stop,
     e.Paused: _paused,
     e.Resumed: _resumed,
     e.Said: _said,
+    e.Ending: _ending,
     e.CampaignEnded: _ended,
 }

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from bot import git
-from bot.events import GENESIS, VERSION, BadLine, Event, digest, from_line, to_line
+from bot.events import Event
+from bot.lines import GENESIS, VERSION, BadLine, digest, from_line, to_line
 
 BRANCH = "autoresearch/log"
 LINES = 100  # in one segment

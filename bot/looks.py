@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from bot import words
-from bot.events import GENESIS, digest, to_line
 from bot.forge import ForgeError, Pull, PullState
 from bot.forge.local import LocalForge
+from bot.lines import GENESIS, digest, to_line
 from bot.report import WORDS, compare, markdown, standing, tally, tsv
 from bot.screen import Screen
 from bot.state import Campaign, Candidate

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from bot import events as e
 from bot.act import act
-from bot.decide import Action, decide
+from bot.actions import Action
+from bot.decide import decide
 from bot.fold import check, fold
 from bot.log import Moved, Position
 from bot.state import Campaign, State

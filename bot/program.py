@@ -58,6 +58,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("gate.resolution", "number", 1e-6, (1e-12, 1), "Smallest difference that means anything, in bits per byte."),
     Setting("gate.prior_sd", "number", None, (1e-9, 10), "Standard deviation of one run known from earlier, in bits per byte."),
     Setting("gate.prior_df", "whole", 0, (0, 1000), "How many degrees of freedom gate.prior_sd is worth; 0 = it is not used."),
+    Setting("gate.verdict_pairs", "whole", 3, (0, 100), "Fresh pairs of base and tip when a campaign ends; 0 = not measured."),
+    Setting("gate.ablation", "whole", 0, (0, 10_000), "Runs to spend on taking single merged edits out of the tip at the end."),
     Setting("stop.experiments", "whole", 200, (1, 100_000), "Most experiments that one command may ask for."),
     Setting("stop.target", "number", None, (0.001, 100), "Stop when the metric of the tip is this or better, in bits per byte."),
     Setting("stop.hours", "number", None, (0.001, 8760), "Stop after so many hours."),

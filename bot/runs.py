@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from bot import decide as d
+from bot import actions as a
 from bot import events as e
 from bot.state import Campaign, Run
 from bot.world import World, source_at
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
 
 
-def start_run(world: World, c: Campaign, action: d.StartRun) -> e.Event | None:
+def start_run(world: World, c: Campaign, action: a.StartRun) -> e.Event | None:
     """Decide everything about the run and write it down; `poll` starts it."""
     subject = c.candidates[action.subject]
     budget = c.settings.budget
@@ -24,10 +24,11 @@ def start_run(world: World, c: Campaign, action: d.StartRun) -> e.Event | None:
         campaign=c.name, at=world.now(), n=action.n, subject=action.subject, k=action.k, attempt=action.attempt,
         run=f"{c.name}-{action.k}.{action.attempt}", seed=action.seed, nonce=world.token(),
         head=subject.head if subject.n == action.n else subject.sha, deadline=world.now() + allowed,
+        vault=action.vault,
     )  # fmt: skip
 
 
-def poll(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
+def poll(world: World, c: Campaign, action: a.Poll) -> e.Event | None:
     run = action.run
     x = c.candidates[action.n]
     job = job_of(c, run, source_at(world, c, run.head))
@@ -46,7 +47,7 @@ def poll(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
     return _seen(world, c, action, seen)
 
 
-def _overdue(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
+def _overdue(world: World, c: Campaign, action: a.Poll) -> e.Event | None:
     """The judge itself hangs: its own deadlines are far earlier than this one."""
     if world.now() <= action.run.deadline:
         return None
@@ -54,7 +55,7 @@ def _overdue(world: World, c: Campaign, action: d.Poll) -> e.Event | None:
     return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason="no result before the deadline")
 
 
-def _seen(world: World, c: Campaign, action: d.Poll, seen: Measurement) -> e.Event | None:
+def _seen(world: World, c: Campaign, action: a.Poll, seen: Measurement) -> e.Event | None:
     if seen.outcome is Outcome.VOID:
         return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason=seen.reason, void=True)
     if c.fingerprint and seen.fingerprint and seen.fingerprint != c.fingerprint:
@@ -63,7 +64,7 @@ def _seen(world: World, c: Campaign, action: d.Poll, seen: Measurement) -> e.Eve
     return _measured(world, c, action, seen.outcome, seen.val_bpb, seen.reason, record)
 
 
-def _other_device(world: World, c: Campaign, action: d.Poll, seen: Measurement) -> e.Event:
+def _other_device(world: World, c: Campaign, action: a.Poll, seen: Measurement) -> e.Event:
     """Pause, then take the run back: it is done again wherever the campaign is resumed."""
     reason = (
         f"this campaign was measured on {c.fingerprint}, and this machine, torch, corpus or budget is {seen.fingerprint}: "
@@ -75,7 +76,7 @@ def _other_device(world: World, c: Campaign, action: d.Poll, seen: Measurement) 
 
 
 def _measured(
-    world: World, c: Campaign, action: d.Poll, outcome: Outcome, bpb: float | None, reason: str, record: dict[str, object]
+    world: World, c: Campaign, action: a.Poll, outcome: Outcome, bpb: float | None, reason: str, record: dict[str, object]
 ) -> e.Event:
     return e.Measured(
         campaign=c.name, at=world.now(), n=action.n, run=action.run.run, outcome=str(outcome), val_bpb=bpb,
@@ -89,4 +90,5 @@ def job_of(c: Campaign, run: Run, source: str) -> Job:
     return Job(
         run=run.run, commit=run.head, source=source, seed=run.seed, nonce=run.nonce, budget_seconds=s.budget.seconds,
         startup_seconds=s.budget.startup_seconds, deadline=run.deadline, corpus=s.corpus, device=s.device, sandbox=s.sandbox,
+        vault=run.vault,
     )  # fmt: skip

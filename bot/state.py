@@ -13,7 +13,8 @@ that is lost or void is done again with the same seed; a run of the incumbent th
 says nothing of the candidate.
 
 N counts candidates with a verdict from a measurement: merged, or closed as worse, crash, oom, nan, timeout or invalid. Those
-closed as stale, vetoed or stopped are *withdrawn* and counted beside, like refused proposals.
+closed as stale, vetoed or stopped are *withdrawn* and counted beside, like refused proposals. Bases, reverts and the
+comparisons at the end (base against tip, tip without one edit) are candidates too, since they need runs; N does not count them.
 
 `fold.py` beside this file says what each event changes. Pure: no clock, no disk, no luck.
 """
@@ -39,9 +40,24 @@ class Stage(StrEnum):
     CLOSED = "closed"
 
 
+class Kind(StrEnum):
+    """What a candidate is for. N counts edits alone."""
+
+    EDIT = "edit"
+    BASE = "base"
+    REVERT = "revert"
+    DUEL = "duel"
+    ABLATION = "ablation"
+
+
 STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
     Stage.PROPOSED: {e.Opened: Stage.OPEN, e.Closed: Stage.CLOSED},
-    Stage.OPEN: {e.MeasureStarted: Stage.MEASURING, e.Rebased: Stage.OPEN, e.Closed: Stage.CLOSED},
+    Stage.OPEN: {
+        e.MeasureStarted: Stage.MEASURING,
+        e.Rebased: Stage.OPEN,
+        e.Compared: Stage.CLOSED,
+        e.Closed: Stage.CLOSED,
+    },
     Stage.MEASURING: {
         e.Measured: Stage.MEASURED,
         e.RunLost: Stage.MEASURING,
@@ -54,6 +70,7 @@ STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
         e.Rebased: Stage.OPEN,
         e.Adopted: Stage.ADOPTED,
         e.Merged: Stage.MERGED,
+        e.Compared: Stage.CLOSED,
         e.Closed: Stage.CLOSED,
     },
     Stage.ADOPTED: {},
@@ -81,6 +98,7 @@ class Run:
     head: str
     started: float
     deadline: float
+    vault: bool = False
 
 
 @dataclass(kw_only=True)
@@ -89,8 +107,9 @@ class Candidate:
     `pairs` the (incumbent, candidate) scores since its screening run, `half` the first score of a pair that is not complete."""
 
     n: int
+    kind: Kind
     parent: int
-    base: bool
+    side: int  # whose score is the second of a pair: its own, or in a duel the tip's
     stage: Stage
     title: str
     at: float
@@ -114,7 +133,11 @@ class Candidate:
     ss: float = 0.0  # squared residuals of own, and their degrees of freedom
     df: int = 0
     pairs: list[tuple[float, float]] = field(default_factory=list)
-    half: tuple[int, float] | None = None  # (subject, score)
+    half: tuple[int, float, float | None] | None = None  # (subject, score, score on the private split)
+    vault: list[tuple[float, float]] = field(default_factory=list)  # as pairs, on the private split
+    born: int = 0  # how many runs there were before it
+    of: int = -1  # of an ablation: the candidate whose edit is taken out
+    compared: e.Compared | None = None
     outcome: str = "ok"  # of its own last run; anything but ok settles it
     fault: str = ""
     checked: str = ""  # the head that has its final check
@@ -124,6 +147,19 @@ class Candidate:
     runs: int = 0
     result: dict[str, object] = field(default_factory=dict)  # the judge's record of its last own run
     settled_at: float = 0.0
+
+    @property
+    def base(self) -> bool:
+        return self.kind is Kind.BASE
+
+    @property
+    def edit(self) -> bool:
+        """Whether it is one of the experiments that N counts."""
+        return self.kind is Kind.EDIT
+
+    @property
+    def comparison(self) -> bool:
+        return self.kind in (Kind.DUEL, Kind.ABLATION)
 
     @property
     def live(self) -> bool:
@@ -151,6 +187,9 @@ class Campaign:
     ss: float = 0.0
     df: int = 0
     tried: dict[int, set[str]] = field(default_factory=dict)
+    duel: int = -1  # the comparison of base and tip
+    ablated: set[int] = field(default_factory=set)  # candidates whose edit was taken out of the tip and measured
+    reverted: int = -1  # the candidate that takes everything back
     exhausted: int = -1  # the tip on which the proposer has nothing left
     counts: dict[str, int] = field(default_factory=dict)
     refused: int = 0
@@ -162,6 +201,7 @@ class Campaign:
     fingerprint: str = ""
     said: int = -1
     stop: str = ""
+    ending: e.Ending | None = None
     paused: str = ""
     ended: e.CampaignEnded | None = None
     at: float = 0.0
@@ -180,12 +220,22 @@ class Campaign:
         return sum(self.counts.get(why, 0) for why in ("merged", *VERDICTS))
 
     @property
+    def news(self) -> int:
+        """Grows with everything that the status comment should tell."""
+        return self.settled + sum(self.candidates[n].compared is not None for n in (self.duel,) if n >= 0)
+
+    @property
     def withdrawn(self) -> int:
         return sum(self.counts.get(why, 0) for why in WITHDRAWN)
 
     @property
     def merged(self) -> list[Candidate]:
-        return [c for c in self.candidates.values() if c.stage is Stage.MERGED]
+        return [x for x in self.candidates.values() if x.stage is Stage.MERGED and x.edit]
+
+    @property
+    def verdict(self) -> e.Compared | None:
+        """What the head-to-head comparison of base and tip said; None when it was not made, or not to the end."""
+        return self.candidates[self.duel].compared if self.duel >= 0 else None
 
 
 @dataclass(kw_only=True)
@@ -222,12 +272,14 @@ def seed_of(secret: int, purpose: str, k: int) -> int:
 
 
 def evidence(c: Campaign, x: Candidate) -> gate.Evidence:
-    """What the gate may use to judge x against its parent."""
+    """What the gate may use to judge x against its parent. A revert is judged by what came since the comparison that called for
+    it: the earlier runs of the tip are those that may have been lucky."""
     assert x.screen is not None
+    since = c.candidates[c.duel].born if x.kind is Kind.REVERT else -1
     return gate.Evidence(
         screen=x.screen,
         pairs=tuple(x.pairs),
-        incumbent=tuple(c.aged(c.candidates[x.parent])),
+        incumbent=tuple((age, score) for age, score in c.aged(c.candidates[x.parent]) if c.runs_done - age > since),
         ss=max(0.0, c.ss - x.ss),
         df=c.df - x.df,
     )

@@ -45,6 +45,8 @@ class GateSettings:
     resolution: float = 1e-6
     prior_sd: float | None = None
     prior_df: int = 0
+    verdict_pairs: int = 3
+    ablation: int = 0
 
     def __post_init__(self) -> None:
         checks = {
@@ -54,6 +56,8 @@ class GateSettings:
             f"max_pairs is {self.max_pairs}, less than 1": self.max_pairs >= 1,
             f"baseline_runs is {self.baseline_runs}, less than 1": self.baseline_runs >= 1,
             f"refresh_runs is {self.refresh_runs}, less than 1": self.refresh_runs >= 1,
+            f"verdict_pairs is {self.verdict_pairs}, less than 0": self.verdict_pairs >= 0,
+            f"ablation is {self.ablation}, less than 0": self.ablation >= 0,
             f"resolution is {self.resolution}, not above 0": 0 < self.resolution < LARGEST,
             f"prior_sd is {self.prior_sd}, not above 0": self.prior_sd is None or 0 < self.prior_sd < LARGEST,
             "prior_sd and prior_df go together: set both (prior_df at least 1) or neither": (
@@ -162,6 +166,21 @@ def _words(gain: float, before: float, s: float | None, p: float | None, level: 
     noise = "sigma not known yet" if s is None else f"sigma {s:.3g}"
     test = "" if p is None else f", p {p:.2g} where at most {level:.2g} is needed"
     return f"gain {gain:+.3g} bpb{percent} in {runs}, {noise}{test}"
+
+
+def compare(
+    pairs: Sequence[tuple[float, float]], ss: float, df: int, settings: GateSettings
+) -> tuple[float, float, float] | None:
+    """(gain, low, high) of fresh (before, after) pairs: the mean of before less after, with its 95 % interval.
+
+    `ss` and `df` pool the noise of every run on this device, these included. None without a pair or a degree of freedom.
+    """
+    s, freedom = sigma(ss, df, settings)
+    if not pairs or not freedom:
+        return None
+    gain = fmean(before - after for before, after in pairs)
+    half = quantile((1 - COVERAGE) / 2, freedom) * s * math.sqrt(2 / len(pairs))
+    return gain, gain - half, gain + half
 
 
 def residual(score: float, earlier: Sequence[tuple[int, float]]) -> float:

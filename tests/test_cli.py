@@ -6,6 +6,7 @@ in test_workspace.py.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -18,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from bot import demo, git, measuring
+from bot import demo, git, measuring, words
 from bot.__main__ import COMMANDS, main
+from bot.events import Event
 from bot.interrupts import Interrupts
 from bot.screen import Screen
 from bot.workspace import Told, find
@@ -169,6 +171,11 @@ def test_text_by_others_is_only_text(tmp_path: Path) -> None:
     assert "\x07" not in said and "\x1b[31m" not in said and "\x1b]" not in said
 
 
+def test_every_event_has_words() -> None:
+    """Whatever can stand in the log can be said in one line."""
+    assert set(Event.kinds.values()) == set(words._WORDS)
+
+
 # measure and doctor
 
 
@@ -227,6 +234,23 @@ def test_the_doctor_tells_what_is_missing(
 
 
 # errors of ours, and damage
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(errno.ENOSPC, 1, "no space is left on the disk"), (errno.EROFS, 1, "/there cannot be written"), (errno.EIO, 3, "bug")],
+)
+def test_what_the_disk_says(
+    number: int, status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that is full or read-only is told wherever it strikes; any other error of the disk is for us to look at."""
+
+    def prepare(*_: object) -> str:
+        raise OSError(number, os.strerror(number), "/there")
+
+    monkeypatch.chdir(project(tmp_path / "project"))
+    assert main(["run", "1"], machine(tmp_path, prepare=prepare)) == status
+    assert said in told(capsys)
 
 
 def test_a_bug_of_ours_has_a_log_file(
@@ -358,6 +382,7 @@ def test_a_persons_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert main(["run", "2"], machine(tmp_path, script)) == 0
     c = find(Path.cwd()).state().campaigns["1"]
     assert answers == [0] and c.counts["vetoed"] == 1 and c.settled == 2
+    assert [x.reason for x in c.candidates.values() if x.why == "vetoed"] == ["not wanted by a tester"]
     assert main(["pr", "1", "--close"], machine(tmp_path)) == 1
 
 
@@ -432,7 +457,8 @@ def test_a_real_campaign(tmp_path: Path) -> None:
     """The whole, with nothing scripted: a tiny model is trained for two seconds, twice, scored, and judged (15 to 40 s)."""
     pytest.importorskip("torch")
     program, source = ((demo.EXAMPLE / name).read_text() for name in ("program.md", "train.py"))
-    for old, new in (("seconds: 10", "seconds: 2"), ("baseline_runs: 3", "baseline_runs: 1\n  prior_sd: 0.05\n  prior_df: 9")):
+    gate = "baseline_runs: 1\n  max_pairs: 1\n  prior_sd: 0.05\n  prior_df: 9"
+    for old, new in (("seconds: 10", "seconds: 2"), ("baseline_runs: 3", gate)):
         program = program.replace(old, new)
     for old, new in (("DEPTH = 2 ", "DEPTH = 1 "), ("DIM = 128 ", "DIM = 32 "), ("BATCH = 16 ", "BATCH = 4 ")):
         source = source.replace(old, new)

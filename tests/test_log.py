@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot import git
-from bot.events import Event, Measured, Merged, StopRequested, chain
+from bot.events import Event, Measured, Merged, StopRequested
+from bot.lines import chain
 from bot.log import BRANCH, LINES, GitLog, Log, LogDamaged, MemoryLog, Moved, Position
 
 REF = f"refs/heads/{BRANCH}"

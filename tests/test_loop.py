@@ -11,7 +11,8 @@ import pytest
 
 from bot import events as e
 from bot.act import act
-from bot.decide import Action, Merge, decide
+from bot.actions import Action, Merge
+from bot.decide import decide
 from bot.fold import fold
 from bot.forge import Landed, NotMerged, PullState
 from bot.loop import View, append, refresh, run, step

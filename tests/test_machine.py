@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bot import actions as a
 from bot import decide as d
 from bot import events as e
 from bot.act import act
-from bot.decide import Action
+from bot.actions import Action
 from bot.fold import fold
 from bot.loop import View, append, refresh, step
 from bot.state import VERDICTS, Campaign, Stage
@@ -35,7 +36,7 @@ class Killed(Exception):
 
 def die_before(world: World, c: Campaign, action: Action) -> e.Event | None:
     """Killed before the first deed that changes anything."""
-    if isinstance(action, d.Look | d.Poll):
+    if isinstance(action, a.Look | a.Poll):
         return act(world, c, action)
     raise Killed
 
@@ -107,7 +108,7 @@ class Schedules(RuleBasedStateMachine):
         other = View()
         refresh(self.world, other)
         step(self.world, self.view)
-        for action in [a for c in [other.state.active] if c for a in d.decide(c, self.world.now())]:
+        for action in [x for c in [other.state.active] if c for x in d.decide(c, self.world.now())]:
             assert other.state.active is not None
             event = act(self.world, other.state.active, action)
             if event is not None:
@@ -157,7 +158,7 @@ class Schedules(RuleBasedStateMachine):
             return
         c = self.campaign()
         assert sum(1 for x in c.live.values() if x.flight) <= self.width
-        assert c.settled + sum(1 for x in c.live.values() if not x.base) <= self.n
+        assert c.settled + sum(1 for x in c.live.values() if x.edit) <= self.n
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -183,7 +184,7 @@ def check_history(world: World, n: int, width: int) -> None:
     happened = world.log.read()[0]
     c = next(iter(fold(happened).campaigns.values()))
     assert c.ended is not None and not c.live
-    closed = Counter(x.why for x in c.candidates.values() if not x.base)
+    closed = Counter(x.why for x in c.candidates.values() if x.edit)
     judged = closed["merged"] + sum(closed[why] for why in VERDICTS)
     assert judged == c.settled <= n
     if c.ended.why == "done":

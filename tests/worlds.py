@@ -25,7 +25,7 @@ SOURCE = "".join(f"KNOB_{k} = 0  # made up\n" for k in range(6))
 PROGRAM = """---
 corpus: austen
 budget: {{seconds: 10}}
-gate: {{baseline_runs: 2, prior_sd: 0.01, prior_df: 6}}
+gate: {{baseline_runs: 2, prior_sd: 0.01, prior_df: 6, verdict_pairs: 2, ablation: 8}}
 parallel: {width}
 sandbox: none
 stop: {{{rule}}}
