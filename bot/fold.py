@@ -64,7 +64,7 @@ def _start(state: State, event: e.CampaignStarted) -> None:
     if isinstance(program, Problems):
         raise Unlisted(f"the program.md of campaign {event.campaign} does not suit this version: {program}")
     state.campaigns[event.campaign] = Campaign(
-        started=event, settings=program.settings, instructions=program.instructions, at=event.at
+        started=event, settings=program.settings, instructions=program.instructions, past=state.past, at=event.at
     )
 
 
@@ -232,6 +232,7 @@ def _ending(c: Campaign, event: e.Ending) -> None:
 
 def _ended(c: Campaign, event: e.CampaignEnded) -> None:
     c.ended = event
+    scores.keep(c)
 
 
 def _move(c: Campaign, n: int, event: e.Event) -> Candidate:

@@ -18,6 +18,7 @@ from bot.screen import Screen
 from bot.state import Campaign, Candidate
 from bot.summary import latest
 from bot.workspace import Machine, Told, Workspace
+from evaluator import gate
 
 NOTHING = "no campaign was begun in this checkout yet: `autoresearch run N` begins one of N experiments"
 
@@ -46,6 +47,7 @@ def status_json(ws: Workspace, screen: Screen) -> None:
     record = {
         "campaign": c.name, "branch": c.started.branch, "experiments": c.started.experiments, "settled": c.settled,
         "outcomes": tally(c), "withdrawn": c.withdrawn, "refused": c.refused, "start": s.start, "best": s.best, "gain": s.gain,
+        "sigma": gate.sigma(c.ss, c.df, c.settings.gate)[0], "verdict": asdict(c.verdict) if c.verdict else None,
         "best_candidate": s.candidate.n if s.candidate else None, "tip": c.candidates[c.tip].sha if c.tip >= 0 else None,
         "live": [{"n": x.n, "stage": str(x.stage), "title": x.title, "runs": x.runs} for x in c.live.values()],
         "paused": c.paused or None, "stop": c.stop or None, "driver": ws.driver(), "store": str(ws.store),

@@ -1,29 +1,59 @@
 """What the result of one run changes: baselines, pairs, and how noisy a run is. A part of the fold.
 
+Noise and baselines outlive a campaign: the next one on the same device begins with the noise that is known, and where the code
+of its base was measured before, one fresh run that agrees takes the place of a whole baseline.
+
 A run of the incumbent that fails says nothing of the candidate: it is done again, like a lost one. A candidate's own run that
 fails settles it, in confirmation as in screening: a crash is the worst value.
 """
 
 from __future__ import annotations
 
+import math
+from statistics import fmean
+
 from bot import events as e
 from bot.state import Campaign, Candidate, Run
 from evaluator import gate
 
+REMEMBERED = 30  # degrees of freedom, and runs, that one campaign hands to the next: newer noise soon outweighs them
+AGREES = 3.0  # standard deviations within which a fresh run of known code confirms its earlier ones
 
 def take(c: Campaign, x: Candidate, run: Run, event: e.Measured) -> None:
     """Put the result of a run where it belongs."""
-    c.fingerprint = c.fingerprint or str(event.result.get("fingerprint", ""))
+    if not c.fingerprint:
+        c.fingerprint = str(event.result.get("fingerprint", ""))
+        c.ss, c.df = c.past.noise.get(c.fingerprint, (0.0, 0))
     if event.val_bpb is None:
         _failed(x, run, event)
         return
     x.losses = x.voids = 0
     c.runs_done += 1
+    if x.base and not x.own:
+        _recall(c, x, event.val_bpb)
     _score(c, x if run.subject == x.n else c.candidates[run.subject], event.val_bpb)
     if run.subject == x.n:
         x.result = event.result
     vault = event.result.get("vault_bpb")
     _place(x, run.subject, event.val_bpb, vault if isinstance(vault, float) else None)
+
+
+def _recall(c: Campaign, x: Candidate, score: float) -> None:
+    """Earlier runs of this very code count as its baseline, unless the first fresh one says that the machine has changed."""
+    known = c.past.scores.get((c.fingerprint, x.guard), [])
+    sigma, df = gate.sigma(c.ss, c.df, c.settings.gate)
+    if known and df and abs(score - fmean(known)) <= AGREES * sigma * math.sqrt(1 + 1 / len(known)):
+        x.own = [(c.runs_done - len(known) + place, old) for place, old in enumerate(known)]
+        x.total = sum(known)
+
+
+def keep(c: Campaign) -> None:
+    """Remember, for the next campaign, what this one learned of the device and of the code that it leaves."""
+    if c.df:
+        share = min(1.0, REMEMBERED / c.df)
+        c.past.noise[c.fingerprint] = (c.ss * share, min(c.df, REMEMBERED))
+    if (tip := c.candidates.get(c.tip)) and tip.own:
+        c.past.scores[c.fingerprint, tip.guard] = [score for _, score in tip.own[-REMEMBERED:]]
 
 
 def _failed(x: Candidate, run: Run, event: e.Measured) -> None:

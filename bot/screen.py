@@ -123,7 +123,8 @@ class Screen:
             if x.flight and (seen := progress.get(x.flight.run)):
                 subject = c.candidates[x.flight.subject]
                 title = "the base" if subject.base else f"candidate {subject.n}: {words.plain(subject.title, 50)}"
-                self.bar(x.flight.run, f"{_score(c)}  {title}, run {subject.runs + 1}", seen)
+                what = f"head to head, {title}" if x.comparison else f"{title}, run {subject.runs + 1}"
+                self.bar(x.flight.run, f"{_score(c)}  {what}", seen)
 
     def bar(self, run: str, title: str, seen: Running) -> None:
         """One measurement, as far as it is known how long it takes."""

@@ -172,12 +172,21 @@ class Candidate:
 
 
 @dataclass(kw_only=True)
+class Past:
+    """What ended campaigns measured, by device fingerprint: the noise (ss, df), and the scores of the code that they left."""
+
+    noise: dict[str, tuple[float, int]] = field(default_factory=dict)
+    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # (fingerprint, guard) -> oldest first
+
+
+@dataclass(kw_only=True)
 class Campaign:
     """One request for N experiments and all that came of it. `ss` and `df` pool the squared residuals of all runs."""
 
     started: e.CampaignStarted
     settings: Settings
     instructions: str
+    past: Past
     candidates: dict[int, Candidate] = field(default_factory=dict)
     live: dict[int, Candidate] = field(default_factory=dict)
     tip: int = -1
@@ -243,6 +252,7 @@ class State:
     """All campaigns, in the order in which they were asked for. `events` counts what was folded."""
 
     campaigns: dict[str, Campaign] = field(default_factory=dict)
+    past: Past = field(default_factory=Past)
     events: int = 0
 
     @property

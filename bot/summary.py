@@ -20,7 +20,7 @@ def latest(state: State) -> Campaign | None:
 
 def write_page(ws: Workspace, c: Campaign) -> Path:
     """The static page of a campaign; its path."""
-    edits = [x for x in c.candidates.values() if not x.base and x.head]
+    edits = [x for x in c.candidates.values() if not x.base and not x.comparison and x.head]
     text = page.render(c, {x.n: ws.repo.diff(x.on, x.head) for x in edits})
     path = ws.store / "pages" / f"{c.name}.html"
     path.parent.mkdir(exist_ok=True)
@@ -39,12 +39,13 @@ def bring_home(ws: Workspace, screen: Screen, branch: str) -> None:
 def show(screen: Screen, c: Campaign) -> None:
     """The table at the end."""
     s = standing(c)
-    gain = "-" if s.gain is None or not s.start else f"{s.gain:+.6f} ({percent(-100 * s.gain / s.start)}), claimed"
+    gain = "-" if s.gain is None or not s.start else f"{s.gain:+.6f} ({percent(-100 * s.gain / s.start)})"
     counts = " + ".join(f"{count} {WORDS[why]}" for why, count in tally(c).items() if count) or "0"
     rows = [
         ("start", "-" if s.start is None else f"{s.start:.6f} val_bpb, mean of {len(c.candidates[0].own)} runs"),
         ("best", "-" if s.best is None or s.candidate is None else f"{s.best:.6f} val_bpb, {_whose(s.candidate.n)}"),
-        ("total gain", f"{gain}: start and best were not measured head to head yet" if s.gain else gain),
+        ("total gain", f"{gain}, claimed: from runs at different times" if s.gain else gain),
+        ("head to head", _head_to_head(c)),
         ("experiments", f"{c.settled} of {c.started.experiments} = {counts}"),
         ("beside", f"{c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run"),
         ("cost", f"{sum(x.runs for x in c.candidates.values())} runs, {duration(c.at - c.started.at)}"),
@@ -54,6 +55,17 @@ def show(screen: Screen, c: Campaign) -> None:
         rows.append(("sandbox", "UNSANDBOXED: at least one number was measured without a sandbox"))
     screen.line("")
     screen.table((), rows)
+
+
+def _head_to_head(c: Campaign) -> str:
+    """What base and tip measured side by side on fresh seeds: the number that counts."""
+    if not c.merged:
+        return "nothing was merged, so there is nothing to prove"
+    v = c.verdict
+    if v is None or v.gain is None or v.low is None or v.high is None:
+        return "not measured yet" if v is None else plain(v.reason)
+    vault = "" if v.vault_gain is None else f"; on the private text {v.vault_gain:+.6f}"
+    return f"{v.gain:+.6f} val_bpb, 95 % interval {v.low:+.6f} to {v.high:+.6f}, {v.pairs} fresh pairs{vault}"
 
 
 def show_next(screen: Screen, ws: Workspace, c: Campaign, command: str, cwd: Path) -> None:

@@ -74,6 +74,9 @@ _WORDS: dict[type[e.Event], Callable[[Any], str]] = {
     e.StopRequested: lambda x: f"stop asked for by {plain(x.by)}",
     e.Paused: lambda x: f"paused: {plain(x.reason)}",
     e.Resumed: lambda x: f"resumed by {plain(x.by)}",
+    e.ComparisonOpened: lambda x: f"to be measured once more, on fresh seeds: {plain(x.title)}",
+    e.Compared: lambda x: f"measured once more: {plain(x.reason)}",
+    e.Ending: lambda x: f"no new experiment begins: {plain(x.reason)}",
     e.Said: lambda x: f"status comment written ({x.about} settled)",
     e.CampaignEnded: lambda x: f"campaign {x.campaign} ended: {plain(x.reason)}",
 }

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """---
 corpus: austen
 budget: {seconds: 1}
-gate: {baseline_runs: 1, prior_sd: 0.01, prior_df: 6}
+gate: {baseline_runs: 1, prior_sd: 0.01, prior_df: 6, verdict_pairs: 1}
 stop: {experiments: 9}
 sandbox: none
 ---

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from bot import events as e
+from bot.fold import fold
 from bot.loop import run, step
 from bot.state import Kind
 from runners import Job, Running
@@ -129,3 +130,24 @@ def test_a_target_once_reached_stays_reached() -> None:
     run(world, view)
     c = ended(world)
     assert c.ended is not None and c.ended.why == "target" and len(of(world, e.Ending)) == 1 and c.settled < 3
+
+
+def test_the_next_campaign_knows_the_device_and_its_base() -> None:
+    """A second campaign needs one fresh run of a base that was measured before, not a whole baseline, and begins with its noise."""
+    world = memory_world(better)
+    run(world, start(world, 2))
+    run(world, start(world, 1))
+    second = fold(world.log.read()[0]).campaigns["2"]
+    runs = [x for x in of(world, e.MeasureStarted) if x.campaign == "2" and x.n == 0]
+    assert len(runs) == 1 and len(second.candidates[0].own) > 1 and second.counts == {"merged": 1}
+    assert second.df > 5
+
+
+def test_a_machine_that_has_changed_is_measured_anew() -> None:
+    """When the first fresh run does not agree with the earlier ones, the base gets a whole baseline again."""
+    world = memory_world(better)
+    run(world, start(world, 2))
+    world.runner.script.quality = lambda source: better(source) + 0.5  # type: ignore[attr-defined]
+    run(world, start(world, 1))
+    runs = [x for x in of(world, e.MeasureStarted) if x.campaign == "2" and x.n == 0]
+    assert len(runs) == 2

@@ -23,10 +23,12 @@ OURS = frozenset(FOLDERS)
 
 # Inside bot/ a module imports lower levels and the contract (`__init__`) of its own folder; never its own level or above.
 LEVELS = [
-    ("bot", "bot.events", "bot.frontmatter"),
-    ("bot.program", "bot.command"),
+    ("bot", "bot.events", "bot.frontmatter", "bot.static"),
+    ("bot.program", "bot.command", "bot.lines"),
     ("bot.state",),
-    ("bot.fold", "bot.decide"),
+    ("bot.actions", "bot.scores"),
+    ("bot.proof", "bot.fold"),
+    ("bot.decide",),
     ("bot.git", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*", "bot.log"),
     ("bot.world",),
     ("bot.runs",),
@@ -62,7 +64,9 @@ ARROWS = [
     ("benchmarks*", "*"),
     ("tests*", "*"),
 ]
-PURE = ("events", "state", "fold", "decide", "command", "program", "frontmatter")
+PURE = (
+    "events", "lines", "static", "state", "scores", "fold", "actions", "proof", "decide", "command", "program", "frontmatter",
+)  # fmt: skip
 PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}
 IMPURE |= {"requests", "secrets", "shutil", "signal", "slack_sdk", "socket", "subprocess", "sys", "tempfile", "threading", "time"}

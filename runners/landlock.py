@@ -1,0 +1,70 @@
+"""The walls of the sandbox where bubblewrap cannot be had: Landlock, by three kernel calls. Standard library only.
+
+Which files can be reached at all, and no TCP port; from Linux 6.12 (version 6) no signal to a process outside and no abstract
+socket either. It is not a container; sandbox.py says what is weaker.
+
+https://docs.kernel.org/userspace-api/landlock.html; numbers: <linux/landlock.h>, the same on every architecture.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+CREATE, ADD, RESTRICT = 444, 445, 446
+LEAST = 3  # from here on (Linux 6.2) it also rules who may cut files
+SCOPES_SIGNALS = 6
+MISSING = "the kernel has no Landlock of version 3 or later: Linux 6.2, built with it and booted with lsm=...,landlock"
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+TRUNCATE, DEVICES = 1 << 14, 1 << 15
+READ = EXECUTE | READ_FILE | READ_DIR
+MAKE = 0x3FF0 & ~(1 << 6 | 1 << 10 | 1 << 11)  # all of remove, make and refer, but no device nodes
+WRITE = READ | WRITE_FILE | TRUNCATE | MAKE
+USE = READ_FILE | WRITE_FILE | DEVICES  # a device
+FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICES
+
+
+@cache
+def version() -> int:
+    """Of the kernel's Landlock; 0 where there is none."""
+    return max(0, ctypes.CDLL(None).syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+
+
+@cache
+def refusal() -> str | None:
+    """None when it works on this machine, else why not."""
+    return None if version() >= LEAST else MISSING
+
+
+def rules(allowed: Mapping[str, int]) -> int:
+    """A rule set, as a file descriptor: nothing but these paths with all below them; what is not there is left out."""
+    handled = (1 << (16 if version() >= 5 else 15)) - 1
+    wanted = struct.pack("=QQQ", handled, 3 if version() >= 4 else 0, 3 if version() >= SCOPES_SIGNALS else 0)
+    size = 24 if version() >= SCOPES_SIGNALS else 16 if version() >= 4 else 8
+    ruleset = _call(CREATE, ctypes.c_char_p(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    for path, rights in allowed.items():
+        if Path(path).exists():
+            at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rights &= handled if stat.S_ISDIR(os.fstat(at).st_mode) else handled & FOR_FILES
+            _call(ADD, ctypes.c_int(ruleset), ctypes.c_int(1), ctypes.c_char_p(struct.pack("=Qi", rights, at)), ctypes.c_uint32(0))
+            os.close(at)
+    return ruleset
+
+
+def restrict(ruleset: int) -> None:
+    """From now on, for this thread and all that it starts. It must have given up new privileges before (prctl)."""
+    _call(RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    os.close(ruleset)
+
+
+def _call(number: int, *arguments: object) -> int:
+    done: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *arguments)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), f"landlock: {os.strerror(ctypes.get_errno())}")
+    return done
