@@ -14,7 +14,7 @@ from bot import events as e
 from bot import runs, static
 from bot.decide import verdict_of
 from bot.forge import Landed, PullState
-from bot.proof import base_of, compared
+from bot.proof import base_of, certified, compared
 from bot.propose import Brief, NoIdea, apply
 from bot.report import markdown
 from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, branch_of
@@ -39,7 +39,8 @@ def _look_at_pull(world: World, c: Campaign, x: Candidate) -> e.Event | None:
     pull = world.forge.pull(x.pull)
     if pull.state is PullState.OPEN or x.vetoed:
         return None
-    if pull.state is PullState.MERGED and pull.merged and x.stage is Stage.MEASURED and _is_measured_tree(world, x, pull.merged):
+    ours = x.stage in (Stage.MEASURED, Stage.ACCEPTED)
+    if pull.state is PullState.MERGED and pull.merged and ours and _is_measured_tree(world, x, pull.merged):
         _retire(world, x)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=pull.merged, reason=_merge_reason(c, x))
     if pull.state is PullState.CLOSED and pull.closed_by is None:
@@ -58,10 +59,10 @@ def _merge_reason(c: Campaign, x: Candidate) -> str:
 
 def _look_at_tip(world: World, c: Campaign) -> e.Event | None:
     sha = world.forge.tip()
-    if c.tip >= 0 and sha == c.candidates[c.tip].sha:
+    if c.landed >= 0 and sha == c.candidates[c.landed].sha:
         return None
     guard = world.code.guard_of(sha)
-    if c.tip >= 0 and guard == c.candidates[c.tip].guard:
+    if c.landed >= 0 and guard == c.candidates[c.landed].guard:
         return e.TipMoved(campaign=c.name, at=world.now(), sha=sha)
     source = source_at(world, c, sha)
     return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=static.hash_of(source))
@@ -144,11 +145,19 @@ def _adopt(world: World, c: Campaign, action: a.Adopt) -> e.Event | None:
     return e.Adopted(campaign=c.name, at=world.now(), n=action.n)
 
 
+def _accept(world: World, c: Campaign, action: a.Accept) -> e.Event | None:
+    x = c.candidates[action.n]
+    _describe(world, c, x, action.reason)
+    return e.Accepted(campaign=c.name, at=world.now(), n=x.n, predicted=action.predicted, reason=action.reason)
+
+
 def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
     x = c.candidates[action.n]
     assert x.pull is not None
+    onto = c.candidates[c.landed].sha
+    head = x.head if x.stage is Stage.MEASURED else _on_top(world, c, x, onto, action)
     answer = world.forge.merge(
-        x.pull, head=x.head, onto=c.candidates[c.tip].sha, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
+        x.pull, head=head, onto=onto, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
     )
     if isinstance(answer, Landed):
         _retire(world, x)
@@ -157,6 +166,18 @@ def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
         return _look(world, c, a.Look())
     reason = f"it could not be merged ({answer.why}): {answer.detail}"
     return _close(world, c, a.Close(n=x.n, why="stale", reason=reason))
+
+
+def _on_top(world: World, c: Campaign, x: Candidate, onto: str, action: a.Merge) -> str:
+    """What was accepted stands on commits that never land: the same code once more, on top of what has landed, with its check."""
+    assert x.pull is not None
+    code = source_at(world, c, x.head)
+    head = world.code.commit_file(onto, editable(c), code, markdown.commit_message(c, x), when=x.at)
+    if world.forge.pull(x.pull).state is PullState.OPEN:
+        world.forge.push(branch_of(c.name, x.n), head)
+        world.forge.post_check(replace(markdown.check(c, x, action.verdict), head=head))
+        _describe(world, c, x, action.verdict.reason)
+    return head
 
 
 def _retire(world: World, x: Candidate) -> None:
@@ -177,7 +198,7 @@ def _close(world: World, c: Campaign, action: a.Close) -> e.Event | None:
     if x.flight:
         world.runner.cancel(x.flight.run)
         world.progress.pop(x.flight.run, None)
-    if x.stage is Stage.MEASURED and x.pull and isinstance(news := _look_at_pull(world, c, x), e.Merged):
+    if x.stage in (Stage.MEASURED, Stage.ACCEPTED) and x.pull and isinstance(news := _look_at_pull(world, c, x), e.Merged):
         return news  # it was merged before we were killed
     branch = branch_of(c.name, x.n)
     if (number := world.forge.pull_of(branch)) is not None:  # asked of the forge: we may have been killed while opening it
@@ -219,7 +240,7 @@ def _begin_end(world: World, c: Campaign, action: a.BeginEnd) -> e.Event | None:
 
 def _open_comparison(world: World, c: Campaign, action: a.OpenComparison) -> e.Event | None:
     """Nothing is opened for people to see: an ablation's code is a branch while it is measured, a duel's is there already."""
-    title, head = "base against tip", ""
+    title, head = "base against tip" if action.what == Kind.DUEL else "what was accepted against what is merged", ""
     if action.what == Kind.ABLATION:
         x, tip = c.candidates[action.of], c.candidates[c.tip]
         title = f"the tip without candidate {x.n}: {x.title}"
@@ -235,7 +256,8 @@ def _open_comparison(world: World, c: Campaign, action: a.OpenComparison) -> e.E
 
 def _compare(world: World, c: Campaign, action: a.Compare) -> e.Event | None:
     world.forge.delete_branch(branch_of(c.name, action.n))
-    return compared(c, c.candidates[action.n], world.now())
+    x = c.candidates[action.n]
+    return (certified if x.kind is Kind.CERTIFY else compared)(c, x, world.now())
 
 
 def _propose_revert(world: World, c: Campaign, action: a.ProposeRevert) -> e.Event | None:
@@ -262,6 +284,7 @@ _ACTS: dict[type[a.Action], Callable[..., e.Event | None]] = {
     a.StartRun: runs.start_run,
     a.PostCheck: _post_check,
     a.Adopt: _adopt,
+    a.Accept: _accept,
     a.Merge: _merge,
     a.Close: _close,
     a.Say: _say,

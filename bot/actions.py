@@ -89,6 +89,13 @@ class Adopt(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Accept(Action):
+    n: int
+    predicted: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Merge(Action):
     n: int
     verdict: gate.Verdict

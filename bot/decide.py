@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bot import events as e
+from bot import stacking
 from bot.actions import (
     Action,
     Adopt,
@@ -32,7 +33,7 @@ from bot.actions import (
 )
 from bot.proof import finished, proof, turn
 from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, evidence, seed_of
-from evaluator import gate
+from evaluator import gate, stack
 
 MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine
 MAX_VOIDS = 2  # repeats of a run that was void for reasons outside the candidate (design: twice at most)
@@ -51,7 +52,11 @@ def decide(c: Campaign, now: float) -> list[Action]:
         return [*looks, *_wind_down(c, c.ending)]
     if reason := stop_reason(c, now):
         return [Look(), BeginEnd(why=reason[0], reason=reason[1])]
-    return [*looks, *_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c), *_preparations(c)]
+    return [*looks, *_going_on(c), *_preparations(c)]
+
+
+def _going_on(c: Campaign) -> Iterator[Action]:
+    yield from [*stacking.moves(c), *_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c)]
 
 
 def stop_reason(c: Campaign, now: float) -> tuple[str, str] | None:
@@ -87,11 +92,12 @@ def _nothing_left(c: Campaign) -> tuple[str, str] | None:
 def _wind_down(c: Campaign, ending: e.Ending) -> Iterator[Action]:
     """Close what is not judged yet; measure what is claimed; then the end."""
     proving = not c.stop and ending.why not in ("stopped", "base")
-    unwanted = [x for x in c.live.values() if not proving or x.edit or x.base]
-    for x in unwanted:
+    kept = c.accepted if proving else []
+    unwanted = [x for x in c.live.values() if not proving or x.base or (x.edit and x not in kept)]
+    for x in reversed(unwanted):
         yield Close(n=x.n, why="stopped", reason=f"the campaign ended: {ending.reason}")
     if proving and not unwanted:
-        yield from [*_vetoes(c), *_trouble(c), *_landings(c), *_rebases(c), *_starts(c), *_paperwork(c), *_openings(c), *proof(c)]
+        yield from [*_going_on(c), *_openings(c), *proof(c)]
     if c.said < c.news and not c.live:
         yield Say(about=c.news)
     if not c.live:
@@ -100,7 +106,7 @@ def _wind_down(c: Campaign, ending: e.Ending) -> Iterator[Action]:
 
 def _vetoes(c: Campaign) -> Iterator[Action]:
     for x in c.live.values():
-        if x.vetoed:
+        if x.vetoed and x.stage is not Stage.ACCEPTED:
             yield Close(n=x.n, why="vetoed", reason=f"not wanted by {x.vetoed}")
 
 
@@ -120,6 +126,8 @@ def _landings(c: Campaign) -> Iterator[Action]:
         if x.base:
             if x.outcome == "ok" and len(x.own) >= c.settings.gate.baseline_runs:
                 yield Adopt(n=x.n)
+        elif c.stacking and x.edit and x.outcome == "ok" and x.screen is not None:
+            yield from stacking.acceptance(c, x)
         elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.KEEP and x.parent == c.tip:
             yield PostCheck(n=x.n, verdict=verdict) if x.checked != x.head else Merge(n=x.n, verdict=verdict)
 
@@ -133,6 +141,8 @@ def verdict_of(c: Campaign, x: Candidate) -> gate.Verdict | None:
     """The gate's call on a candidate as measured so far; None when its own run failed, or it has none, or a pair is half."""
     if x.outcome != "ok" or x.screen is None or x.half is not None:
         return None
+    if c.stacking and x.edit:
+        return stack.screen(evidence(c, x), c.settings.gate)[0]
     return gate.judge(evidence(c, x), c.settings.gate)
 
 
@@ -169,8 +179,8 @@ def _next_subject(c: Campaign, x: Candidate) -> int | None:
         return x.n if gate.needs_baseline(len(x.own), c.settings.gate) else None
     if x.comparison:
         return None if finished(c, x) else turn(x)
-    if c.candidates[c.tip].live:
-        return None  # the base has no baseline yet
+    if (c.candidates[c.tip].base and c.candidates[c.tip].live) or (x.edit and stacking.held(c)):
+        return None  # the base has no baseline yet, or the stack must stay as it is
     if x.screen is None:
         return c.tip if gate.needs_refresh(c.runs_done - c.last_tip_run, c.settings.gate) else x.n
     return _pair_subject(c, x)
@@ -178,8 +188,9 @@ def _next_subject(c: Campaign, x: Candidate) -> int | None:
 
 def _pair_subject(c: Campaign, x: Candidate) -> int | None:
     verdict = verdict_of(c, x)
-    more = x.half is not None or (verdict is not None and verdict.call is gate.Call.AGAIN)
-    return turn(x) if more else None
+    if x.half is None and (verdict is None or verdict.call is not gate.Call.AGAIN):
+        return None
+    return c.tip if c.stacking and x.edit else turn(x)
 
 
 def _paperwork(c: Campaign) -> Iterator[Action]:

@@ -178,6 +178,15 @@ class Adopted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Accepted(Event):
+    """Mode stack: likely better, so what comes next builds on it, but not proven: provisional until it is certified."""
+
+    n: int
+    predicted: float  # bits per byte that it is expected to bring, less than what it showed
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Merged(Event):
     n: int
     sha: str
@@ -195,9 +204,10 @@ class Closed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOpened(Event):
-    """The campaign is over and what it claims is measured on fresh seeds: the code of `left` against that of `right`.
+    """What was accepted or merged is measured once more, on fresh seeds: the code of `left` against that of `right`.
 
-    `what` is "duel" (the base against the tip) or "ablation" (the tip without the edit of candidate `of`, against the tip)."""
+    `what` is "duel" (the base against the tip), "ablation" (the tip without the edit of candidate `of`, against the tip) or, in
+    mode stack and while the campaign goes on, "certify" (the default branch against what was accepted on top of it)."""
 
     n: int
     what: str
@@ -222,6 +232,7 @@ class Compared(Event):
     vault_low: float | None
     vault_high: float | None
     reason: str
+    keep: bool | None = None  # of "certify": whether what was accepted may be merged
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,8 @@ def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
     base = c.candidates[event.n]
     base.on = base.head = base.sha = event.sha
     base.guard, base.source = event.guard, event.source
-    c.tip, c.last_tip_run = event.n, c.runs_done
+    c.tip = c.landed = event.n
+    c.last_tip_run = c.runs_done
     c.tried.setdefault(event.n, set()).add(event.source)
 
 
@@ -85,7 +86,7 @@ def _add(c: Campaign, candidate: Candidate) -> None:
 
 
 def _tip_moved(c: Campaign, event: e.TipMoved) -> None:
-    c.candidates[c.tip].sha = event.sha
+    c.candidates[c.landed].sha = event.sha
 
 
 def _proposed(c: Campaign, event: e.Proposed) -> None:
@@ -110,6 +111,8 @@ def _comparison_opened(c: Campaign, event: e.ComparisonOpened) -> None:
     _add(c, x)
     if kind is Kind.DUEL:
         c.duel = event.n
+    elif kind is Kind.CERTIFY:
+        c.certifying = event.n
     else:
         c.ablated.add(event.of)
 
@@ -177,11 +180,21 @@ def _adopted(c: Campaign, event: e.Adopted) -> None:
     _settle(c, _move(c, event.n, event), "adopted", "", event.at)
 
 
+def _accepted(c: Campaign, event: e.Accepted) -> None:
+    x = _move(c, event.n, event)
+    x.predicted, x.reason, x.sha = event.predicted, event.reason, x.head
+    scores.assume(c, x)
+    c.tip, c.since_merge, c.crashes_row = x.n, 0, 0
+    c.tried.setdefault(x.n, set()).add(x.source)
+
+
 def _merged(c: Campaign, event: e.Merged) -> None:
     x = _move(c, event.n, event)
-    x.sha = event.sha
+    if c.tip == x.parent or not c.accepted:
+        c.tip = x.n
+    x.sha, c.landed = event.sha, x.n
     _settle(c, x, "merged", event.reason, event.at)
-    c.tip, c.since_merge, c.crashes_row = x.n, 0, 0
+    c.since_merge = c.crashes_row = 0
     c.last_tip_run = x.own[-1][0] if x.own else c.runs_done
     c.tried.setdefault(x.n, set()).add(x.source)
 
@@ -190,6 +203,8 @@ def _closed(c: Campaign, event: e.Closed) -> None:
     x = _move(c, event.n, event)
     x.flight = x.redo = None
     _settle(c, x, event.why, event.reason, event.at)
+    while c.candidates[c.tip].edit and c.candidates[c.tip].stage is Stage.CLOSED:
+        c.tip = c.candidates[c.tip].parent  # what stood on it goes back to what it stood on
     if not x.edit or event.why in WITHDRAWN:
         return
     c.since_merge += 1
@@ -253,6 +268,7 @@ _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.RunLost: _run_lost,
     e.CheckPosted: _check_posted,
     e.Adopted: _adopted,
+    e.Accepted: _accepted,
     e.Merged: _merged,
     e.ComparisonOpened: _comparison_opened,
     e.Compared: _compared,

@@ -10,8 +10,10 @@ Pure: what to open next, and what the pairs say.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bot import events as e
+from bot import stacking
 from bot.actions import Action, OpenComparison, ProposeRevert
 from bot.state import Campaign, Candidate, Kind
 from evaluator import gate
@@ -46,6 +48,8 @@ def _next_ablation(c: Campaign) -> int | None:
 
 def finished(c: Campaign, x: Candidate) -> bool:
     """Whether a comparison needs no further run."""
+    if x.kind is Kind.CERTIFY:
+        return stacking.verdict_of(c, x).call is not gate.Call.AGAIN
     impossible = x.kind is Kind.ABLATION and not x.head
     return impossible or x.outcome != "ok" or len(x.pairs) >= c.settings.gate.verdict_pairs
 
@@ -66,6 +70,12 @@ def compared(c: Campaign, x: Candidate, at: float) -> e.Compared:
         campaign=c.name, at=at, n=x.n, pairs=len(x.pairs), gain=public[0] if public else None, low=low, high=high,
         vault_gain=vault[0] if vault else None, vault_low=vault_low, vault_high=vault_high, reason=_words(x, public),
     )  # fmt: skip
+
+
+def certified(c: Campaign, x: Candidate, at: float) -> e.Compared:
+    """What the pairs of a certification say, once they say it."""
+    verdict = stacking.verdict_of(c, x)
+    return replace(compared(c, x, at), keep=verdict.call is gate.Call.KEEP, reason=verdict.reason)
 
 
 def _words(x: Candidate, public: tuple[float, float, float] | None) -> str:

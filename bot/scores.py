@@ -35,7 +35,17 @@ def take(c: Campaign, x: Candidate, run: Run, event: e.Measured) -> None:
     if run.subject == x.n:
         x.result = event.result
     vault = event.result.get("vault_bpb")
-    _place(x, run.subject, event.val_bpb, vault if isinstance(vault, float) else None)
+    if not (c.stacking and x.edit and x.screen is not None):  # there a run of the head only tops it up
+        _place(x, run.subject, event.val_bpb, vault if isinstance(vault, float) else None)
+
+
+def assume(c: Campaign, x: Candidate) -> None:
+    """The baseline of what was accepted: its parent's runs, lowered by what it is expected to bring, which is less than what it
+    showed. So the luck that got it accepted does not stand in the way of the next one."""
+    parent = c.candidates[x.parent]
+    x.own = [(index, score - x.predicted) for index, score in parent.own[-REMEMBERED:]]
+    x.total, x.assumed = sum(score for _, score in x.own), len(x.own)
+    c.last_tip_run = c.runs_done
 
 
 def _recall(c: Campaign, x: Candidate, score: float) -> None:
@@ -52,8 +62,8 @@ def keep(c: Campaign) -> None:
     if c.df:
         share = min(1.0, REMEMBERED / c.df)
         c.past.noise[c.fingerprint] = (c.ss * share, min(c.df, REMEMBERED))
-    if (tip := c.candidates.get(c.tip)) and tip.own:
-        c.past.scores[c.fingerprint, tip.guard] = [score for _, score in tip.own[-REMEMBERED:]]
+    if (tip := c.candidates.get(c.tip)) and len(tip.own) > tip.assumed:
+        c.past.scores[c.fingerprint, tip.guard] = [score for _, score in tip.own[tip.assumed :][-REMEMBERED:]]
 
 
 def _failed(x: Candidate, run: Run, event: e.Measured) -> None:

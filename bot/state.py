@@ -5,8 +5,9 @@ table of transitions; a pair that is not listed is refused by name. Nothing else
 
 The base is candidate 0: born open, measured like any other, adopted instead of merged. When a person pushes something that
 changes what is measured, the new tip becomes a further base. The *tip* is the candidate whose code the default branch holds:
-the latest base or the latest merged candidate. All others are measured against their *parent*; one whose parent is not the tip
-any more is re-based before it may merge, and what was measured before then does not count.
+the latest base or the latest merged candidate; in mode stack also a candidate that is accepted provisionally on top of these,
+while the default branch stays at what has *landed*. All others are measured against their *parent*; one whose parent is not
+the tip any more is re-based before it may merge, and what was measured before then does not count.
 
 Runs belong to the candidate that they help to judge (`n`), also when the code that runs is the incumbent's (`subject`). A run
 that is lost or void is done again with the same seed; a run of the incumbent that fails is treated like a lost one, since it
@@ -35,6 +36,7 @@ class Stage(StrEnum):
     OPEN = "open"
     MEASURING = "measuring"
     MEASURED = "measured"
+    ACCEPTED = "accepted"
     ADOPTED = "adopted"
     MERGED = "merged"
     CLOSED = "closed"
@@ -48,6 +50,7 @@ class Kind(StrEnum):
     REVERT = "revert"
     DUEL = "duel"
     ABLATION = "ablation"
+    CERTIFY = "certify"
 
 
 STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
@@ -69,10 +72,12 @@ STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
         e.CheckPosted: Stage.MEASURED,
         e.Rebased: Stage.OPEN,
         e.Adopted: Stage.ADOPTED,
+        e.Accepted: Stage.ACCEPTED,
         e.Merged: Stage.MERGED,
         e.Compared: Stage.CLOSED,
         e.Closed: Stage.CLOSED,
     },
+    Stage.ACCEPTED: {e.Merged: Stage.MERGED, e.Closed: Stage.CLOSED},
     Stage.ADOPTED: {},
     Stage.MERGED: {},
     Stage.CLOSED: {},
@@ -135,6 +140,8 @@ class Candidate:
     pairs: list[tuple[float, float]] = field(default_factory=list)
     half: tuple[int, float, float | None] | None = None  # (subject, score, score on the private split)
     vault: list[tuple[float, float]] = field(default_factory=list)  # as pairs, on the private split
+    predicted: float = 0.0  # mode stack: what it is expected to bring
+    assumed: int = 0  # how many of `own` were not run but taken over from its parent, lowered by what is predicted
     born: int = 0  # how many runs there were before it
     of: int = -1  # of an ablation: the candidate whose edit is taken out
     compared: e.Compared | None = None
@@ -159,7 +166,7 @@ class Candidate:
 
     @property
     def comparison(self) -> bool:
-        return self.kind in (Kind.DUEL, Kind.ABLATION)
+        return self.kind in (Kind.DUEL, Kind.ABLATION, Kind.CERTIFY)
 
     @property
     def live(self) -> bool:
@@ -189,7 +196,9 @@ class Campaign:
     past: Past
     candidates: dict[int, Candidate] = field(default_factory=dict)
     live: dict[int, Candidate] = field(default_factory=dict)
-    tip: int = -1
+    tip: int = -1  # what new candidates build on
+    landed: int = -1  # what the default branch holds; behind the tip where something is accepted provisionally
+    certifying: int = -1  # the newest comparison of what was accepted
     next_k: int = 0
     runs_done: int = 0
     last_tip_run: int = 0
@@ -240,6 +249,15 @@ class Campaign:
     @property
     def merged(self) -> list[Candidate]:
         return [x for x in self.candidates.values() if x.stage is Stage.MERGED and x.edit]
+
+    @property
+    def accepted(self) -> list[Candidate]:
+        """Provisional, oldest first: each stands on the one before, the first on what has landed."""
+        return [x for x in self.live.values() if x.stage is Stage.ACCEPTED]
+
+    @property
+    def stacking(self) -> bool:
+        return self.settings.gate.mode == "stack"
 
     @property
     def verdict(self) -> e.Compared | None:

@@ -39,7 +39,7 @@ def bring_home(ws: Workspace, screen: Screen, branch: str) -> None:
 def show(screen: Screen, c: Campaign) -> None:
     """The table at the end."""
     s = standing(c)
-    gain = "-" if s.gain is None or not s.start else f"{s.gain:+.6f} ({percent(-100 * s.gain / s.start)})"
+    gain = "-" if s.gain is None or not s.start else f"{s.gain:+.6f} ({percent(100 * s.gain / s.start)})"
     counts = " + ".join(f"{count} {WORDS[why]}" for why, count in tally(c).items() if count) or "0"
     rows = [
         ("start", "-" if s.start is None else f"{s.start:.6f} val_bpb, mean of {len(c.candidates[0].own)} runs"),

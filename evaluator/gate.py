@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist, fmean
 
-MODES = ("pairs",)
+MODES = ("pairs", "stack")
 DECAY = 0.95  # weight of an incumbent run, per run of anything since
 LARGEST = 1e100  # squares of anything larger could overflow; no score comes near
 OWN_PRIOR = 3  # the candidate's own variance is shrunk to the pooled one, which weighs this many degrees of freedom
@@ -101,6 +101,7 @@ class Call(StrEnum):
     KEEP = "keep"
     DISCARD = "discard"
     AGAIN = "again"
+    ACCEPT = "accept"  # mode stack: build on it, provisionally
 
 
 @dataclass(frozen=True, kw_only=True)

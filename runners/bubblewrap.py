@@ -78,7 +78,7 @@ def walls(how: Confinement, *, user: int | None, script: Path | None = None, cal
     for folder in ("/dev/shm", "/tmp"):
         argv += ["--perms", "1777", "--size", str(how.limits.tmp), "--tmpfs", folder]
     argv += [*_files(how), *(_gpu() if how.gpu else [])]
-    argv += ["--ro-bind", str(script), f"/job/{script.name}"] if script else []
+    argv += ["--dir", "/job", "--ro-bind", str(script), f"/job/{script.name}"] if script else []
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
     return argv if user is None else [*argv, "--", sys.executable, "-I", "-S", "-c", BECOME, str(user)]
 
@@ -99,6 +99,8 @@ def _files(how: Confinement) -> list[str]:
         argv += ["--ro-bind-try", name, name]
     bound = [Path("/usr"), *dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix)))]
     for path in bound[1:]:  # with pyenv and uv the interpreter of a venv is a link into base_prefix
+        for folder in reversed(path.parents):  # bubblewrap would make them for their owner only
+            argv += ["--dir", str(folder)]
         argv += ["--ro-bind", str(path), str(path)]
     for path in how.hide:
         if path.is_dir() and any(path.resolve().is_relative_to(root.resolve()) for root in bound):

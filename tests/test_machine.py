@@ -71,12 +71,15 @@ class Schedules(RuleBasedStateMachine):
         salt=st.integers(0, 10**6), crashes=st.integers(0, 40), n=st.integers(1, 6), width=st.integers(1, 4),
         delays=st.lists(st.integers(0, 5), max_size=40),
         losses=st.lists(st.sampled_from(["", "", "", "lost", "void"]), max_size=40),
+        mode=st.sampled_from(["pairs", "stack"]),
     )  # fmt: skip
-    def begin(self, salt: int, crashes: int, n: int, width: int, delays: list[int], losses: list[str]) -> None:
+    def begin(
+        self, salt: int, crashes: int, n: int, width: int, delays: list[int], losses: list[str], mode: str
+    ) -> None:
         self.world = memory_world(quality_of(salt, crashes))  # type: ignore[arg-type]
         luck_of(self.world).delays, luck_of(self.world).losses = delays, losses
         self.n, self.width, self.stopped, self.pushes = n, width, False, 0
-        self.view = start(self.world, n, width=width)
+        self.view = start(self.world, n, width=width, mode=mode)
         self.watch = View()  # a third pair of eyes that never acts
 
     def campaign(self) -> Campaign:
@@ -215,15 +218,34 @@ def check_merge(world: World, happened: list[e.Event], merged: e.Merged) -> None
     tips = [x for x in before if isinstance(x, e.BaseSeen | e.Merged | e.TipMoved)]
     head, tip = heads[-1], tips[-1]
     assert world.code.guard_of(merged.sha) == world.code.guard_of(head.head), "the merged tree is the measured tree"
-    assert world.code.guard_of(head.base) == world.code.guard_of(tip.sha), "measured on the tip"
+    assert world.code.guard_of(head.base) == world.code.guard_of(tip.sha), "measured, or accepted, on what it lands on"
     assert world.code.read(merged.sha, "notes.md") == world.code.read(tip.sha, "notes.md"), "nothing of a person is lost"
     since = before[before.index(head) :]
+    if any(isinstance(x, e.Accepted) and x.n == merged.n for x in since):
+        check_certified(world, before, merged)
+    else:
+        check_pairs(world, since, merged, head.head, tip.sha)
+
+
+def check_pairs(world: World, since: list[e.Event], merged: e.Merged, head: str, tip: str) -> None:
+    """A merge by pairs rests on a screening run and at least one pair, all since the last head."""
     begun = {x.run: x for x in since if isinstance(x, e.MeasureStarted) and x.n == merged.n}
     scored = [begun[x.run] for x in since if isinstance(x, e.Measured) and x.run in begun and x.val_bpb is not None]
-    own = [x for x in scored if x.head == head.head]
-    others = [x for x in scored if x.head != head.head]
+    own = [x for x in scored if x.head == head]
+    others = [x for x in scored if x.head != head]
     assert len(own) >= 2 and len(others) >= 1, "a screening run and at least one pair, all since the last head"
-    assert all(world.code.guard_of(x.head) == world.code.guard_of(tip.sha) for x in others), "pairs with the tip"
+    assert all(world.code.guard_of(x.head) == world.code.guard_of(tip) for x in others), "pairs with the tip"
+
+
+def check_certified(world: World, before: list[e.Event], merged: e.Merged) -> None:
+    """A merge from the stack rests on a certification of the whole stack, which holds this candidate's code."""
+    asked = next(x for x in reversed(before) if isinstance(x, e.ComparisonOpened) and x.what == "certify")
+    said = next(x for x in reversed(before) if isinstance(x, e.Compared) and x.n == asked.n)
+    accepted = [x.n for x in before if isinstance(x, e.Accepted)]
+    assert said.keep is True and said.pairs >= 1 and accepted.index(merged.n) <= accepted.index(asked.right)
+    top = [x for x in before if isinstance(x, e.Opened | e.Rebased) and x.n == asked.right][-1]
+    begun = [x for x in before if isinstance(x, e.MeasureStarted) and x.n == asked.n]
+    assert {x.head for x in begun if x.subject == asked.right} == {top.head}, "what was certified is the head of the stack"
 
 
 TestSchedules = pytest.mark.timeout(300)(Schedules.TestCase)

@@ -22,10 +22,11 @@ from runners.scripted import Result, ScriptedRunner, measurement
 
 TRAIN = "trainer/train.py"
 SOURCE = "".join(f"KNOB_{k} = 0  # made up\n" for k in range(6))
+RULE = "crashes: 100, refusals: 1000"
 PROGRAM = """---
 corpus: austen
 budget: {{seconds: 10}}
-gate: {{baseline_runs: 2, prior_sd: 0.01, prior_df: 6, verdict_pairs: 2, ablation: 8}}
+gate: {{mode: {mode}, baseline_runs: 2, prior_sd: 0.01, prior_df: 6, verdict_pairs: 2, ablation: 8}}
 parallel: {width}
 sandbox: none
 stop: {{{rule}}}
@@ -105,13 +106,13 @@ def memory_world(quality: Callable[[str], float | Outcome], source: str = SOURCE
     )  # fmt: skip
 
 
-def start(world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = "crashes: 100, refusals: 1000") -> View:
+def start(world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = RULE, mode: str = "pairs") -> View:
     """Ask for n experiments; the view of whoever asked."""
     view = View()
     name = refresh(world, view).next_name(0)
     event = e.CampaignStarted(
         campaign=name, at=world.now(), experiments=n, issue=0, title="", body="", by="a person",
-        program=PROGRAM.format(width=width, rule=rule), settings={}, seed=seed, branch="main",
+        program=PROGRAM.format(width=width, rule=rule, mode=mode), settings={}, seed=seed, branch="main",
     )  # fmt: skip
     world.log.append(event, view.position)
     return view

@@ -92,8 +92,8 @@ def tally(c: Campaign) -> dict[str, int]:
 
 
 def in_order(c: Campaign) -> list[Candidate]:
-    """Everything that is settled, bases too, in the order of settling."""
-    return sorted((x for x in c.candidates.values() if not x.live), key=lambda x: (x.settled_at, x.n))
+    """All code that is settled, bases too, in the order of settling. A comparison brings no code of its own."""
+    return sorted((x for x in c.candidates.values() if not x.live and not x.comparison), key=lambda x: (x.settled_at, x.n))
 
 
 def unsandboxed(x: Candidate) -> bool:

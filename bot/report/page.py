@@ -68,7 +68,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser holds wh
 def render(c: Campaign, diffs: Mapping[int, str]) -> str:
     """The page. `diffs` has the unified diff of each candidate by its number; one that is missing is said to be."""
     name = f"Campaign {c.name}"
-    experiments = [x for x in c.candidates.values() if not x.base]
+    experiments = [x for x in c.candidates.values() if not x.base and not x.comparison]
     parts = [
         f"<h1>{_html(c.started.title) or name}</h1>",
         f'<p class="soft">{name}, {_where(c)}</p>',
@@ -130,7 +130,7 @@ def _about_noise(c: Campaign) -> Iterator[str]:
 
 
 def _about_the_rest(c: Campaign) -> Iterator[str]:
-    running = [x for x in c.live.values() if not x.base]
+    running = [x for x in c.live.values() if not x.base and not x.comparison]
     if running:
         yield f"{len(running)} candidate(s) are not judged yet."
     if c.ended is None and c.started.experiments > c.settled:

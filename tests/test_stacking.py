@@ -1,0 +1,118 @@
+"""Mode stack, walk by walk: what is accepted provisionally is merged only when the whole of it is certified."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from bot import events as e
+from bot.loop import run, step
+from bot.state import Stage
+from runners import Job, Running
+from runners.scripted import Result
+from tests.test_loop import better, ended, of, take_time
+from tests.test_machine import check_history, finish
+from tests.worlds import SOURCE, TRAIN, memory_world, push, start
+
+
+def test_winners_are_stacked_and_certified_together() -> None:
+    """Accepted one on top of the other, certified once in pairs against the default branch, and merged in order."""
+    world = memory_world(better)
+    run(world, start(world, 4, mode="stack"))
+    c = ended(world)
+    assert c.counts == {"merged": 4} and c.ended is not None and c.ended.why == "done"
+    assert better(world.code.read(world.forge.tip(), TRAIN) or "") == pytest.approx(2.6)
+    assert [x.n for x in of(world, e.Merged)] == [x.n for x in of(world, e.Accepted)]
+    certified = [x for x in of(world, e.Compared) if x.keep]
+    assert certified and len(certified) < 4, "not one by one"
+    check_history(world, 4, 1)
+
+
+def test_nothing_lands_before_it_is_certified() -> None:
+    """While candidates are only provisional the default branch stays as it was."""
+    world = memory_world(better)
+    view = start(world, 4, mode="stack")
+    while not of(world, e.Compared):
+        assert not of(world, e.Merged) and world.code.read(world.forge.tip(), TRAIN) == SOURCE
+        step(world, view)
+    assert of(world, e.Accepted)
+
+
+def test_a_stack_of_luck_is_rolled_back() -> None:
+    """What looked better at its first run and is not in fresh pairs is closed, newest first, and the campaign goes on from before."""
+    world = memory_world(lambda source: 2.0)
+    plain = world.runner.script  # type: ignore[attr-defined]
+    begun: dict[str, int] = {}
+
+    def script(job: Job) -> Result:
+        found = plain(job)
+        if isinstance(found, Running) or job.source == SOURCE:
+            return found  # type: ignore[no-any-return]
+        begun.setdefault(job.commit, 0)
+        begun[job.commit] += 1
+        lucky = {"val_bpb": 1.9} if begun[job.commit] == 1 else {}
+        return dataclasses.replace(found, **lucky)  # type: ignore[type-var]
+
+    world.runner.script = script  # type: ignore[attr-defined]
+    run(world, start(world, 3, mode="stack"))
+    c = ended(world)
+    assert c.counts == {"worse": 3} and not of(world, e.Merged)
+    assert world.code.read(world.forge.tip(), TRAIN) == SOURCE
+    accepted = {x.n for x in of(world, e.Accepted)}
+    closed = [x.n for x in of(world, e.Closed) if x.n in accepted and "rolled back" in x.reason]
+    assert closed and c.tip == 0
+    check_history(world, 3, 1)
+
+
+def slightly(source: str) -> float:
+    """Steps too small for a certification to be due at once."""
+    return 3.0 - 0.03 * sum(int(line.split()[2]) for line in source.splitlines())
+
+
+def test_a_veto_takes_down_what_stands_on_it() -> None:
+    """A person who closes the pull request of a provisional candidate gets rid of it and of what was built on it."""
+    world = memory_world(slightly)
+    take_time(world)
+    view = start(world, 4, mode="stack")
+    while len(of(world, e.Accepted)) < 2:
+        if not step(world, view):
+            world.sleep(0.2)
+    first = of(world, e.Accepted)[0].n
+    pull = next(x.pull for x in of(world, e.Opened) if x.n == first)
+    world.forge.close_as(pull, "ada")  # type: ignore[attr-defined]
+    finish(world, view)
+    c = ended(world)
+    assert c.candidates[first].why == "vetoed" and c.settled == 4
+    check_history(world, 4, 1)
+
+
+def test_a_push_under_the_stack_gives_it_up() -> None:
+    """When a person changes what the stack stands on, the stack is closed as stale and the campaign goes on on the new base."""
+    world = memory_world(slightly)
+    take_time(world)
+    view = start(world, 4, mode="stack")
+    while not of(world, e.Accepted):
+        if not step(world, view):
+            world.sleep(0.2)
+    push(world, TRAIN, SOURCE + "EXTRA = 0  # by a person\n")
+    finish(world, view)
+    c = ended(world)
+    assert c.counts.get("stale", 0) >= 1 and c.settled == 4
+    assert "EXTRA" in (world.code.read(world.forge.tip(), TRAIN) or "")
+    check_history(world, 4, 1)
+
+
+def test_a_stop_closes_what_is_only_provisional() -> None:
+    """A person's stop leaves nothing half done: what was accepted and not certified is closed as stopped, nothing is merged."""
+    world = memory_world(slightly)
+    take_time(world)
+    view = start(world, 6, mode="stack")
+    while not of(world, e.Accepted):
+        if not step(world, view):
+            world.sleep(0.2)
+    world.log.append(e.StopRequested(campaign="1", at=world.now(), by="a person"), world.log.read()[1])
+    finish(world, view)
+    c = ended(world)
+    assert c.ended is not None and c.ended.why == "stopped" and not of(world, e.Merged)
+    assert all(x.stage is not Stage.ACCEPTED for x in c.candidates.values())
