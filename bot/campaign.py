@@ -116,7 +116,7 @@ def _sit(ws: Workspace, machine: Machine, screen: Screen, branch: str, settings:
 
     def tell(c: Campaign, news: Running | e.Event | None) -> None:
         if isinstance(news, e.Event):
-            screen.happened(news)
+            screen.happened(news, c)
         screen.running(c, progress)
         machine.interrupts.check()
 

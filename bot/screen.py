@@ -109,9 +109,10 @@ class Screen:
         )
         return Progress(*columns, console=self._console, transient=True, refresh_per_second=4)  # it costs a core's time
 
-    def happened(self, event: e.Event) -> None:
+    def happened(self, event: e.Event, c: Campaign | None = None) -> None:
+        """A line for the event. `c` is the campaign as it was before: it knows whose code a measurement is of."""
         if not isinstance(event, SILENT):
-            self.line(words.say(event), STYLES.get(type(event), ""))
+            self.line(words.say(event) + _whose(event, c), STYLES.get(type(event), ""))
 
     def running(self, c: Campaign, progress: Mapping[str, Running]) -> None:
         """Draw a bar for each run in flight, `progress` by the name of the run."""
@@ -139,6 +140,14 @@ class Screen:
         done = 0.0 if seen.left is None else total - seen.left
         what = f"{title}: {seen.phase}"
         self._bars.update(task, description=what, total=total or None, completed=done, left=_left(seen.left))
+
+
+def _whose(event: e.Event, c: Campaign | None) -> str:
+    """Of a measurement beside a candidate: whose code it was."""
+    if c is None or not isinstance(event, e.Measured):
+        return ""
+    flight = c.candidates[event.n].flight
+    return "" if flight is None or flight.subject == event.n else f" (the code of {words.name(flight.subject)})"
 
 
 def _left(seconds: float | None) -> str:

@@ -72,7 +72,7 @@ def show_next(screen: Screen, ws: Workspace, c: Campaign, command: str, cwd: Pat
     """Commands that show more, with real paths."""
     there = "" if cwd == ws.top or ws.top in cwd.parents else f"cd {ws.top} && "
     pulls = [x.pull for x in c.merged if x.pull is not None] or [x.pull for x in c.candidates.values() if x.pull is not None]
-    rows = [(f"{there}git log -p --oneline", "the merged winners, as commits")]
+    rows = [(f"{there}git log -p --oneline", "the merged winners, as commits")] if c.merged else []
     rows += [(f"{there}{command} pr {pulls[-1]}", "a pull request with diff, check and verdict")] if pulls else []
     rows += [(f"{there}{command} measure", "measure what is checked out, with a fresh seed")]
     rows += [(f"{ws.store / 'pages' / f'{c.name}.html'}", "the page of this campaign, for a browser")]

@@ -43,15 +43,15 @@ def _started(x: e.CampaignStarted) -> str:
 
 def _measured(x: e.Measured) -> str:
     if x.val_bpb is not None:
-        return f"{_name(x.n)}: run {x.run} gives {x.val_bpb:.6f}"
-    return f"{_name(x.n)}: run {x.run} ended as {WORDS.get(x.outcome, x.outcome)}: {plain(x.reason)}"
+        return f"{name(x.n)}: run {x.run} gives {x.val_bpb:.6f}"
+    return f"{name(x.n)}: run {x.run} ended as {WORDS.get(x.outcome, x.outcome)}: {plain(x.reason)}"
 
 
 def _lost(x: e.RunLost) -> str:
-    return f"{_name(x.n)}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
+    return f"{name(x.n)}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
 
 
-def _name(n: int) -> str:
+def name(n: int) -> str:
     return f"candidate {n}" if n else "the base"
 
 
@@ -63,11 +63,12 @@ _WORDS: dict[type[e.Event], Callable[[Any], str]] = {
     e.ProposalRefused: lambda x: f"refused before any run: {plain(x.title)}: {plain(x.reason)}",
     e.Opened: lambda x: f"candidate {x.n}: pull request #{x.pull} is open",
     e.Rebased: lambda x: f"candidate {x.n}: put on the new tip, measured again",
-    e.MeasureStarted: lambda x: f"{_name(x.n)}: run {x.run} of {_name(x.subject)} begins",
+    e.MeasureStarted: lambda x: f"{name(x.n)}: run {x.run} of {name(x.subject)} begins",
     e.Measured: _measured,
     e.RunLost: _lost,
     e.CheckPosted: lambda x: f"candidate {x.n}: check: {plain(x.title)}",
-    e.Adopted: lambda x: f"{_name(x.n)}: has its baseline" if x.n == 0 else f"base {x.n}: has its baseline",
+    e.Adopted: lambda x: f"{name(x.n)}: has its baseline" if x.n == 0 else f"base {x.n}: has its baseline",
+    e.Accepted: lambda x: f"candidate {x.n}: accepted for now, to be proven with others: {plain(x.reason)}",
     e.Merged: lambda x: f"candidate {x.n}: MERGED as {x.sha[:7]}: {plain(x.reason)}",
     e.Closed: lambda x: f"candidate {x.n}: closed ({WORDS.get(x.why, x.why)}): {plain(x.reason)}",
     e.Vetoed: lambda x: f"candidate {x.n}: not wanted by {plain(x.by)}",

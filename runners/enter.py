@@ -43,7 +43,7 @@ def main() -> None:
     if orders["reap"]:
         sys.exit(_reap(orders, prctl))
     _limit(orders["limits"])
-    os.execv(orders["argv"][0], orders["argv"])
+    os.execv(orders["argv"][0], orders["argv"])  # noqa: S606 - there is no shell, which is meant
 
 
 def _prctl() -> Callable[..., int]:
@@ -125,7 +125,7 @@ def _become(orders: dict[str, Any], prctl: Callable[..., int]) -> None:
         prctl(PDEATHSIG, signal.SIGKILL)  # lost with the change of user
         prctl(NO_NEW_PRIVS, 1)
         _restrict(orders["rules"], bytes.fromhex(orders["filter"]))
-        os.execv(orders["argv"][0], orders["argv"])
+        os.execv(orders["argv"][0], orders["argv"])  # noqa: S606
     except OSError as error:
         print(f"the sandbox could not be made: {error}", file=sys.stderr)
     finally:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-CREATE, ADD, RESTRICT = 444, 445, 446
+CREATE, ADD = 444, 445
 LEAST = 3  # from here on (Linux 6.2) it also rules who may cut files
 SCOPES_SIGNALS = 6
 MISSING = "the kernel has no Landlock of version 3 or later: Linux 6.2, built with it and booted with lsm=...,landlock"
@@ -33,7 +33,8 @@ FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICES
 @cache
 def version() -> int:
     """Of the kernel's Landlock; 0 where there is none."""
-    return max(0, ctypes.CDLL(None).syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+    found: int = ctypes.CDLL(None).syscall(ctypes.c_long(CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, found)
 
 
 @cache
@@ -52,15 +53,20 @@ def rules(allowed: Mapping[str, int]) -> int:
         if Path(path).exists():
             at = os.open(path, os.O_PATH | os.O_CLOEXEC)
             rights &= handled if stat.S_ISDIR(os.fstat(at).st_mode) else handled & FOR_FILES
-            _call(ADD, ctypes.c_int(ruleset), ctypes.c_int(1), ctypes.c_char_p(struct.pack("=Qi", rights, at)), ctypes.c_uint32(0))
+            rule = ctypes.c_char_p(struct.pack("=Qi", rights, at))
+            _call(ADD, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
             os.close(at)
     return ruleset
 
 
-def restrict(ruleset: int) -> None:
-    """From now on, for this thread and all that it starts. It must have given up new privileges before (prctl)."""
-    _call(RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-    os.close(ruleset)
+def around(root: Path, hidden: list[Path]) -> dict[str, int]:
+    """`root` to be read, but for the hidden folders in it; their names can be listed. All paths resolved."""
+    if not any(path.is_relative_to(root) for path in hidden):
+        return {str(root): READ}
+    reach = {str(root): READ_DIR}
+    for path in root.iterdir() if root not in hidden else []:
+        reach |= around(path, hidden)
+    return reach
 
 
 def _call(number: int, *arguments: object) -> int:

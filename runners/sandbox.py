@@ -1,4 +1,4 @@
-"""THE sandbox: a program that we do not trust runs here, and nowhere else. Linux. Two kinds; `kind()` says which this machine has.
+"""THE sandbox: a program that we do not trust runs here, and nowhere else. Linux. Of two kinds; see `kind()`.
 
 "bubblewrap", covered: no network; a read-only root that holds the system's programs, Python with its packages and the files
 named by the caller, nothing else of this machine; no inherited environment or open file; its own process, mount, network and
@@ -10,10 +10,10 @@ dumps; the sum of memory and processes; a set of CPUs that cannot be widened; no
 "landlock", where namespaces are closed: the same limits and filter, files by Landlock, a user of its own when we are root,
 /tmp is a folder of its own on the disk. Weaker: no process namespace, so descendants are found by a parent that adopts
 orphans (enter.py), which ends with them all at once only with a user of its own; names, sizes and owners of files everywhere
-can be looked up, not their content; /tmp is measured ten times a second instead of having a size; no /dev/shm; no network and
+can be looked up, not their content; /tmp is measured five times a second instead of having a size; no /dev/shm; no network and
 no socket but a connected pair, by the filter and not by a namespace; without a user of its own also no signals and no chmod.
 
-The sum of memory and the number of processes are held by a control group where one is ours (cgroup.py), else by a watch ten
+The sum of memory and the number of processes are held by a control group where one is ours (cgroup.py), else by a watch five
 times a second (processes.py): a burst passes for that long. The number of processes is bound by the kernel as well, except
 for root without a user of its own.
 
@@ -50,7 +50,7 @@ __all__ = ["ENVIRONMENT", "Box", "Confinement", "Limits", "Program", "SandboxErr
 
 ENTER = Path(__file__).with_name("enter.py")
 USERS = range(61184, 65520)  # what systemd, too, takes for users that exist only while they run
-READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu",
+READ = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu",
         "/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")  # fmt: skip
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -116,7 +116,8 @@ class Box:
         groups = cgroup.delegated() if how.groups is None else how.groups
         if groups and how.boxed:
             self._group = cgroup.Group(groups, memory=how.limits.memory, processes=how.limits.processes)
-        orders: dict[str, Any] = {"parent": os.getpid(), "cpus": sorted(how.cpus), "limits": _limits(how, self._user), "reap": False}
+        orders: dict[str, Any] = {"parent": os.getpid(), "reap": False, "cpus": sorted(how.cpus)}
+        orders["limits"] = _limits(how, self._user)
         orders["groups"] = [str(folder) for folder in self._group.folders] if self._group else []
         environment = ENVIRONMENT | dict(program.environment)
         if self._tmp:
@@ -251,13 +252,11 @@ def _limits(how: Confinement, user: int | None) -> dict[str, int]:
 
 
 def _reach(how: Confinement, script: Path, tmp: str) -> dict[str, int]:
-    """What can be reached under Landlock, and for what. Landlock cannot hide a part of what it shows."""
-    shown = [Path(path).resolve() for path in (sys.prefix, sys.base_prefix)]
-    for hidden in how.hide:
-        if any(hidden.resolve().is_relative_to(root) for root in (*shown, Path("/usr"))):
-            raise SandboxError(f"{hidden} must stay hidden but lies where Python is installed, and Landlock cannot hide it there: "
-                               "install without copying the project (pip install -e), or allow user namespaces")  # fmt: skip
-    reach = dict.fromkeys((*READ, *map(str, shown), str(script)), landlock.READ)
+    """What can be reached under Landlock, and for what."""
+    hidden = [path.resolve() for path in how.hide]
+    reach = dict.fromkeys((*READ, str(script)), landlock.READ)
+    for root in {Path(path).resolve() for path in ("/usr", sys.prefix, sys.base_prefix)}:
+        reach |= landlock.around(root, hidden)
     reach |= dict.fromkeys(DEVICES, landlock.USE)
     if how.gpu:
         reach |= dict.fromkeys(map(str, Path("/dev").glob(bubblewrap.GPU_NODES)), landlock.USE)
