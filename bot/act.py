@@ -85,12 +85,18 @@ def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
         )
     edited = apply(source, idea.edits)
     if fault := static.fault(source, edited, brief.tried):
-        return e.ProposalRefused(campaign=c.name, at=world.now(), title=idea.title, reason=fault)
+        return e.ProposalRefused(campaign=c.name, at=world.now(), title=_storable(idea.title), reason=fault)
     assert edited is not None
     return e.Proposed(
-        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=idea.title, hypothesis=idea.hypothesis,
-        edits=idea.edits, tags=idea.tags, proposer=idea.proposer or world.proposer.name, source=static.hash_of(edited),
+        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=_storable(idea.title),
+        hypothesis=_storable(idea.hypothesis), edits=idea.edits, tags=tuple(map(_storable, idea.tags)),
+        proposer=idea.proposer or world.proposer.name, source=static.hash_of(edited),
     )  # fmt: skip
+
+
+def _storable(text: str) -> str:
+    """Words of a proposer as the log can hold them: half a surrogate pair is no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _open(world: World, c: Campaign, action: a.Open) -> e.Event | None:

@@ -32,7 +32,8 @@ from bot.actions import (
     StartRun,
 )
 from bot.proof import finished, proof, turn
-from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, evidence, seed_of
+from bot.scores import evidence
+from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, seed_of
 from evaluator import gate, stack
 
 MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine

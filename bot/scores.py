@@ -13,7 +13,7 @@ import math
 from statistics import fmean
 
 from bot import events as e
-from bot.state import Campaign, Candidate, Run
+from bot.state import Campaign, Candidate, Kind, Run
 from evaluator import gate
 
 REMEMBERED = 30  # degrees of freedom, and runs, that one campaign hands to the next: newer noise soon outweighs them
@@ -99,3 +99,17 @@ def _place(x: Candidate, subject: int, score: float, vault: float | None) -> Non
     x.pairs.append((other, score) if first != x.side else (score, other))
     if vault is not None and other_vault is not None:
         x.vault.append((other_vault, vault) if first != x.side else (vault, other_vault))
+
+
+def evidence(c: Campaign, x: Candidate) -> gate.Evidence:
+    """What the gate may use to judge x against its parent. A revert is judged by what came since the comparison that called for
+    it: the earlier runs of the tip are those that may have been lucky."""
+    assert x.screen is not None
+    since = c.candidates[c.duel].born if x.kind is Kind.REVERT else -1
+    return gate.Evidence(
+        screen=x.screen,
+        pairs=tuple(x.pairs),
+        incumbent=tuple((age, score) for age, score in c.aged(c.candidates[x.parent]) if c.runs_done - age > since),
+        ss=max(0.0, c.ss - x.ss),
+        df=c.df - x.df,
+    )

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bot.actions import Accept, Action, Close, Merge, OpenComparison
-from bot.state import Campaign, Candidate, Kind, evidence
+from bot.scores import evidence
+from bot.state import Campaign, Candidate, Kind
 from evaluator import gate, stack
 
 

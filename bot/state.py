@@ -28,7 +28,6 @@ from enum import StrEnum
 
 from bot import events as e
 from bot.program import Settings
-from evaluator import gate
 
 
 class Stage(StrEnum):
@@ -297,20 +296,6 @@ def branch_of(campaign: str, n: int) -> str:
 def seed_of(secret: int, purpose: str, k: int) -> int:
     """The k-th seed of a campaign for one purpose, in [0, 2**31): never from a literal in the code under study."""
     return int.from_bytes(hashlib.sha256(f"{secret}:{purpose}:{k}".encode()).digest()[:4]) & 0x7FFFFFFF
-
-
-def evidence(c: Campaign, x: Candidate) -> gate.Evidence:
-    """What the gate may use to judge x against its parent. A revert is judged by what came since the comparison that called for
-    it: the earlier runs of the tip are those that may have been lucky."""
-    assert x.screen is not None
-    since = c.candidates[c.duel].born if x.kind is Kind.REVERT else -1
-    return gate.Evidence(
-        screen=x.screen,
-        pairs=tuple(x.pairs),
-        incumbent=tuple((age, score) for age, score in c.aged(c.candidates[x.parent]) if c.runs_done - age > since),
-        ss=max(0.0, c.ss - x.ss),
-        df=c.df - x.df,
-    )
 
 
 def mermaid() -> str:

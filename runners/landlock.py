@@ -65,7 +65,7 @@ def around(root: Path, hidden: list[Path]) -> dict[str, int]:
         return {str(root): READ}
     reach = {str(root): READ_DIR}
     for path in root.iterdir() if root not in hidden else []:
-        reach |= around(path, hidden)
+        reach |= {} if path.is_symlink() else around(path, hidden)  # a link would open what it points at
     return reach
 
 

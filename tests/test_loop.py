@@ -363,3 +363,19 @@ def test_append_tells_when_somebody_was_first() -> None:
     assert append(world, other, event) is False
     assert len(of(world, e.BaseSeen)) == 1
     finish(world, view)
+
+
+def test_half_a_character_from_a_proposer_does_no_harm() -> None:
+    """A lone surrogate in a title, which UTF-8 cannot hold, is replaced; the candidate goes its way."""
+    world = memory_world(same)
+    plain = world.proposer
+
+    class Broken:
+        name = "broken"
+
+        def propose(self, brief: Any) -> Any:
+            return dataclasses.replace(plain.propose(brief), title="half \ud83d of it", hypothesis="\udc00", tags=("\ud800",))  # type: ignore[type-var]
+
+    world = dataclasses.replace(world, proposer=Broken())
+    run(world, start(world, 1))
+    assert ended(world).candidates[1].title == "half ? of it"

@@ -27,7 +27,8 @@ LEVELS = [
     ("bot.program", "bot.command", "bot.lines"),
     ("bot.state",),
     ("bot.actions", "bot.scores"),
-    ("bot.proof", "bot.fold"),
+    ("bot.stacking", "bot.fold"),
+    ("bot.proof",),
     ("bot.decide",),
     ("bot.git", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*", "bot.log"),
     ("bot.world",),
@@ -55,6 +56,7 @@ PEERS = [
 ARROWS = [
     ("bot*", "runners*"),
     ("bot*", "evaluator.gate"),
+    ("bot*", "evaluator.stack"),
     ("evaluator*", "evaluator*"),
     ("evaluator*", "runners"),
     ("evaluator*", "runners.local"),
@@ -65,7 +67,7 @@ ARROWS = [
     ("tests*", "*"),
 ]
 PURE = (
-    "events", "lines", "static", "state", "scores", "fold", "actions", "proof", "decide", "command", "program", "frontmatter",
+    "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program", "frontmatter",
 )  # fmt: skip
 PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}
