@@ -20,12 +20,12 @@ from _record import RESULTS, ROOT, write
 
 sys.path.insert(0, str(ROOT))
 
-from bot import demo  # noqa: E402
-from bot.__main__ import this_machine  # noqa: E402
-from bot.events import Edit  # noqa: E402
-from bot.propose import Brief, Idea, NoIdea  # noqa: E402
-from bot.screen import Screen  # noqa: E402
-from evaluator import gate  # noqa: E402
+from bot import demo
+from bot.__main__ import this_machine
+from bot.events import Edit
+from bot.propose import Brief, Idea, NoIdea
+from bot.screen import Screen
+from evaluator import gate
 
 Record = dict[str, object]
 

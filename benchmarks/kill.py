@@ -39,11 +39,12 @@ ROOT = Path(__file__).resolve().parent.parent
 NOW = 1_700_000_000.0
 PROGRAM = """---
 corpus: austen
-gate: {baseline_runs: 2, prior_sd: 0.01, prior_df: 20}
+gate: {mode: MODE, baseline_runs: 2, prior_sd: 0.01, prior_df: 20, verdict_pairs: 2, ablation: 8}
 sandbox: none
 ---
 Scripted.
 """
+MODES = ("pairs", "stack")  # campaigns take turns
 EXPERIMENTS = 8
 SEED = 3
 
@@ -100,16 +101,16 @@ def victim(folder: Path, kind: str, when: str) -> None:
         return event
 
     view = View()
-    start(world, view)
+    start(world, view, folder.name.partition("-")[0])
     while (c := run(world, view, deed)) is not None and c.ended is None:
         world.log.append(e.Resumed(campaign=c.name, at=NOW, by="a person"), view.position)
 
 
-def start(world: World, view: View) -> None:
+def start(world: World, view: View, mode: str) -> None:
     if not refresh(world, view).campaigns:
         event = e.CampaignStarted(
-            campaign="1", at=NOW, experiments=EXPERIMENTS, issue=0, title="", body="", by="a person", program=PROGRAM,
-            settings={}, seed=SEED, branch="main",
+            campaign="1", at=NOW, experiments=EXPERIMENTS, issue=0, title="", body="", by="a person",
+            program=PROGRAM.replace("MODE", mode), settings={}, seed=SEED, branch="main",
         )  # fmt: skip
         world.log.append(event, view.position)
 
@@ -166,25 +167,27 @@ def main() -> int:
 def compare(kills: int) -> int:
     killed: Counter[str] = Counter()
     differences: list[str] = []
+    rounds = 0
     with tempfile.TemporaryDirectory() as scratch:
-        calm = Path(scratch, "calm")
-        campaign(calm, [], killed, 0)
-        expected = outcome(calm)
-        kinds = deeds(expected[0])
-        rounds = 0
+        expected = {}
+        for mode in MODES:
+            campaign(Path(scratch, f"{mode}-calm"), [], killed, 0)
+            expected[mode] = outcome(Path(scratch, f"{mode}-calm"))
         while sum(killed.values()) < kills and rounds < kills:
-            folder = Path(scratch, f"killed-{rounds}")
-            campaign(folder, plan(kinds, rounds), killed, kills)
-            differences += [f"round {rounds}: {text}" for text in differing(expected, outcome(folder))]
+            mode = MODES[rounds % len(MODES)]
+            folder = Path(scratch, f"{mode}-{rounds}")
+            campaign(folder, plan(deeds(expected[mode][0]), rounds // len(MODES)), killed, kills)
+            differences += [f"round {rounds}: {text}" for text in differing(expected[mode], outcome(folder))]
             rounds += 1
-            print(f"campaign {rounds}: {sum(killed.values())} kills so far, {len(differences)} differences", flush=True)
-    return report(kills, killed, rounds, len(expected[0]), differences)
+            print(f"campaign {rounds} ({mode}): {sum(killed.values())} kills so far, {len(differences)} differences", flush=True)
+    return report(kills, killed, rounds, [len(left[0]) for left in expected.values()], differences)
 
 
 MADE_BY = {
     e.BaseSeen: "Look", e.Proposed: "Propose", e.Opened: "Open", e.Rebased: "Rebase", e.MeasureStarted: "StartRun",
     e.Measured: "Poll", e.CheckPosted: "PostCheck", e.Adopted: "Adopt", e.Merged: "Merge", e.Closed: "Close", e.Said: "Say",
-    e.Paused: "Pause", e.CampaignEnded: "End",
+    e.Paused: "Pause", e.Accepted: "Accept", e.ComparisonOpened: "OpenComparison", e.Compared: "Compare", e.Ending: "BeginEnd",
+    e.CampaignEnded: "End",
 }  # fmt: skip
 
 
@@ -202,11 +205,11 @@ def differing(a: Left, b: Left) -> list[str]:
     return found
 
 
-def report(kills: int, killed: Counter[str], rounds: int, lines: int, differences: list[str]) -> int:
+def report(kills: int, killed: Counter[str], rounds: int, lines: list[int], differences: list[str]) -> int:
     for kind, count in sorted(killed.items()):
         print(f"  {kind:10} {count:4} kills")
     verdict = "\n".join(differences) or "no difference: 0 lost, 0 doubled"
-    print(f"{sum(killed.values())} kills in {rounds} campaigns of {lines} events each\n{verdict}")
+    print(f"{sum(killed.values())} kills in {rounds} campaigns of {lines} events\n{verdict}")
     if kills >= 200:
         figures = {"campaigns": rounds, "events": lines, "differences": len(differences), "kills_by_deed": dict(killed)}
         write("kill", f"python benchmarks/kill.py --kills {kills}", figures, n=sum(killed.values()))

@@ -190,11 +190,13 @@ def _measure(options: argparse.Namespace, machine: Machine, screen: Screen) -> i
     if top and find(top).driver():
         _say("note: a campaign is running in this checkout; the two share the device and disturb each other", DONE)
     if not options.json:
-        screen.line(f"measuring {file} for {settings.budget.seconds:g} s, settings: {where}")
-    result = measuring.measure(machine, screen, file, settings, options.seed)
-    measuring.show(screen, result, as_json=options.json)
-    if result.val_bpb is None:
-        raise Told(f"no number: the run ended as {result.outcome}: {result.reason}")
+        times = f" {options.seeds} times" if options.seeds > 1 else ""
+        screen.line(f"measuring {file} for {settings.budget.seconds:g} s{times}, settings: {where}")
+    runs = measuring.measure(machine, screen, file, settings, options.seed, options.seeds)
+    measuring.show(screen, runs, as_json=options.json)
+    for m in runs:
+        if m.val_bpb is None:
+            raise Told(f"no number: the run with seed {m.seed} ended as {m.outcome}: {m.reason}")
     return DONE
 
 
@@ -238,7 +240,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Machine, Screen], int], 
     "pr": (_pr, "pull requests: the list, or one with its diff, check and verdict", "They live in .git/autoresearch."),
     "log": (_log, "everything that happened, oldest first", "With --json the very lines of the log."),
     "results": (_results, "results.tsv with the original's five columns", "commit, val_bpb, memory_gb, status, description."),
-    "measure": (_measure, "measure one train.py once, with a fresh seed",
+    "measure": (_measure, "measure one train.py, once or with several fresh seeds",
                 "Settings come from the nearest program.md. Prints the summary block of the original; n/a: not measured here."),
     "stop": (_stop, "end the campaign that is under way", "Its candidates in flight are closed without a verdict."),
     "doctor": (_doctor, "what this machine has and lacks, with the fix", "Exit status 1 when nothing can be measured here."),
@@ -265,6 +267,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     made["pr"].add_argument("--close", action="store_true", help="your veto: it is closed, whatever it measures")
     made["measure"].add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: of the checkout")
     made["measure"].add_argument("--seed", type=_natural, help="default: a fresh one")
+    made["measure"].add_argument("--seeds", type=_positive, default=1, metavar="N", help="N runs with as many seeds: mean, sigma")
     made["help"].add_argument("about", nargs="?", metavar="COMMAND", help="one command")
     return parser, made
 

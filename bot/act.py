@@ -16,7 +16,7 @@ from bot.decide import verdict_of
 from bot.forge import Landed, PullState
 from bot.proof import base_of, certified, compared
 from bot.propose import Brief, NoIdea, apply
-from bot.report import markdown
+from bot.report import markdown, status
 from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, branch_of
 from bot.world import World, editable, source_at
 
@@ -153,7 +153,9 @@ def _adopt(world: World, c: Campaign, action: a.Adopt) -> e.Event | None:
 
 def _accept(world: World, c: Campaign, action: a.Accept) -> e.Event | None:
     x = c.candidates[action.n]
-    _describe(world, c, x, action.reason)
+    assert x.pull is not None
+    body = markdown.pull_body(c, x, world.code.diff(x.on, x.head), provisional=action.reason)
+    world.forge.edit_pull(x.pull, title=markdown.pull_title(x), body=body, labels=markdown.labels(x))
     return e.Accepted(campaign=c.name, at=world.now(), n=x.n, predicted=action.predicted, reason=action.reason)
 
 
@@ -221,7 +223,7 @@ def _close_pull(world: World, c: Campaign, x: Candidate, action: a.Close, number
         world.forge.post_check(replace(check, head=pull.head))
     if pull.state is PullState.MERGED:
         return
-    if action.why in WITHDRAWN and x.pull:
+    if (action.why in WITHDRAWN or x.stage is Stage.ACCEPTED) and x.pull:
         _describe(world, c, x, action.reason)
     comment = markdown.closing(c, x, action.why, action.reason)
     world.forge.close_pull(number, comment=comment, labels=(f"autoresearch: {action.why}",))
@@ -232,7 +234,7 @@ def _closed(world: World, c: Campaign, x: Candidate, why: str, reason: str) -> e
 
 
 def _say(world: World, c: Campaign, action: a.Say) -> e.Event | None:
-    world.forge.say(c.started.issue, c.name, markdown.status(c))
+    world.forge.say(c.started.issue, c.name, status.render(c))
     return e.Said(campaign=c.name, at=world.now(), about=action.about)
 
 

@@ -10,12 +10,14 @@ from dataclasses import asdict
 from typing import Any
 
 from bot import words
+from bot.fold import fold
 from bot.forge import ForgeError, Pull, PullState
 from bot.forge.local import LocalForge
 from bot.lines import GENESIS, digest, to_line
-from bot.report import WORDS, compare, markdown, standing, tally, tsv
+from bot.report import claims, compare, standing, tally, tsv, word
+from bot.report import status as status_comment
 from bot.screen import Screen
-from bot.state import Campaign, Candidate
+from bot.state import Campaign, Candidate, State
 from bot.summary import latest
 from bot.workspace import Machine, Told, Workspace
 from evaluator import gate
@@ -33,7 +35,7 @@ def campaign_of(ws: Workspace) -> Campaign:
 
 def status(ws: Workspace, screen: Screen) -> None:
     c = campaign_of(ws)
-    screen.document(markdown.status(c))
+    screen.document(status_comment.render(c))
     driver = ws.driver()
     if driver:
         screen.line(f"Process {driver} drives it.")
@@ -43,17 +45,26 @@ def status(ws: Workspace, screen: Screen) -> None:
 
 def status_json(ws: Workspace, screen: Screen) -> None:
     c = campaign_of(ws)
+    screen.raw(json.dumps(record(c) | {"driver": ws.driver(), "store": str(ws.store)}, indent=1))
+
+
+def record(c: Campaign) -> dict[str, Any]:
+    """Where a campaign stands, for a program. Gains and noise are in bits per byte; `verdict` is None until it is measured."""
     s = standing(c)
-    record = {
-        "campaign": c.name, "branch": c.started.branch, "experiments": c.started.experiments, "settled": c.settled,
-        "outcomes": tally(c), "withdrawn": c.withdrawn, "refused": c.refused, "start": s.start, "best": s.best, "gain": s.gain,
-        "sigma": gate.sigma(c.ss, c.df, c.settings.gate)[0], "verdict": asdict(c.verdict) if c.verdict else None,
-        "best_candidate": s.candidate.n if s.candidate else None, "tip": c.candidates[c.tip].sha if c.tip >= 0 else None,
+    return {
+        "campaign": c.name, "branch": c.started.branch, "mode": c.settings.gate.mode, "experiments": c.started.experiments,
+        "settled": c.settled, "outcomes": tally(c), "withdrawn": c.withdrawn, "refused": c.refused,
+        "provisional": [x.n for x in c.accepted], "certified": [x.n for x in c.merged if word(c, x) == "certified"],
+        "start": s.start, "best": s.best, "gain": s.gain, "best_candidate": s.candidate.n if s.candidate else None,
+        "verdict": asdict(c.verdict) if c.verdict else None, "claimed": claims.claimed(c), "total": claims.total(c),
+        "worth": [{"n": x.candidate.n} | (asdict(x.seen) if x.seen else {"reason": x.reason}) for x in claims.worths(c)],
+        "reverted_by": c.reverted if c.reverted >= 0 else None,
+        "sigma": gate.sigma(c.ss, c.df, c.settings.gate)[0], "detectable": claims.smallest(c),
+        "tip": c.candidates[c.tip].sha if c.tip >= 0 else None,
         "live": [{"n": x.n, "stage": str(x.stage), "title": x.title, "runs": x.runs} for x in c.live.values()],
-        "paused": c.paused or None, "stop": c.stop or None, "driver": ws.driver(), "store": str(ws.store),
+        "paused": c.paused or None, "stop": c.stop or None,
         "ended": {"why": c.ended.why, "reason": c.ended.reason} if c.ended else None,
     }  # fmt: skip
-    screen.raw(json.dumps(record, indent=1))
 
 
 def pulls(ws: Workspace, screen: Screen, *, as_json: bool) -> None:
@@ -102,14 +113,15 @@ def log(ws: Workspace, screen: Screen, *, as_json: bool) -> None:
     if not ws.exists:
         raise Told(NOTHING)
     happened, position = ws.log().read()
-    previous = GENESIS
+    previous, state = GENESIS, State()
     for event in happened:
         if as_json:
             line = to_line(event, previous)
             screen.raw(line)
             previous = digest(line)
         else:
-            screen.line(f"{words.stamp(event.at)}  {event.campaign}  {words.say(event)}")
+            screen.line(f"{words.stamp(event.at)}  {event.campaign}  {words.say(event, state.campaigns.get(event.campaign))}")
+            state = fold([event], state)
     if position.healed and not as_json:
         screen.line(position.healed, "yellow")
 
@@ -142,9 +154,9 @@ def _candidate(ws: Workspace, p: Pull) -> tuple[Campaign, Candidate] | None:
 
 def _verdict(ws: Workspace, p: Pull) -> str:
     found = _candidate(ws, p)
-    if found is None or not found[1].why:
+    if found is None or not found[1].reason:
         return "not judged yet"
-    return f"{WORDS.get(found[1].why, found[1].why)}: {words.plain(found[1].reason)}"
+    return f"{word(*found)}: {words.plain(found[1].reason)}"
 
 
 def _brief(ws: Workspace, p: Pull) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from bot.state import Campaign, Run
 from bot.world import World, source_at
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
 
+SCORING_FACTOR = 2.0  # a better model may be dearer to use, within reason
+SCORING_FLOOR = 0.5  # seconds: what a CPU's other users, and the clock's ticks, make of a small number
+
 
 def start_run(world: World, c: Campaign, action: a.StartRun) -> e.Event | None:
     """Decide everything about the run and write it down; `poll` starts it."""
@@ -90,5 +93,15 @@ def job_of(c: Campaign, run: Run, source: str) -> Job:
     return Job(
         run=run.run, commit=run.head, source=source, seed=run.seed, nonce=run.nonce, budget_seconds=s.budget.seconds,
         startup_seconds=s.budget.startup_seconds, deadline=run.deadline, corpus=s.corpus, device=s.device, sandbox=s.sandbox,
-        vault=run.vault,
+        vault=run.vault, scoring_cap_seconds=scoring_cap(c, run),
     )  # fmt: skip
+
+
+def scoring_cap(c: Campaign, run: Run) -> float:
+    """Seconds of compute that scoring may take: twice what the incumbent's took, and a floor. 0, no cap, for the incumbent."""
+    tip = c.candidates.get(c.tip)
+    spent = tip.result.get("scoring_cpu_seconds") if tip else None
+    if tip is None or run.subject == tip.n or not isinstance(spent, float) or spent <= 0:
+        return 0.0
+    texts = 2 if run.vault and tip.result.get("vault_bpb") is None else 1
+    return SCORING_FACTOR * texts * spent + SCORING_FLOOR

@@ -18,12 +18,15 @@ from rich.text import Text
 
 from bot import events as e
 from bot import words
-from bot.report import standing
+from bot.report import called, claims, standing
 from bot.report.quoting import visible
 from bot.state import Campaign
 from runners import Running
 
-STYLES: dict[type[e.Event], str] = {e.Merged: "bold green", e.Closed: "dim", e.Paused: "bold yellow", e.RunLost: "yellow"}
+STYLES: dict[type[e.Event], str] = {
+    e.Merged: "bold green", e.Accepted: "green", e.Compared: "bold", e.Closed: "dim", e.Paused: "bold yellow",
+    e.RunLost: "yellow",
+}  # fmt: skip
 SILENT = (e.Said, e.CheckPosted, e.Opened, e.MeasureStarted)  # a line for each of these would drown the others
 
 
@@ -112,7 +115,9 @@ class Screen:
     def happened(self, event: e.Event, c: Campaign | None = None) -> None:
         """A line for the event. `c` is the campaign as it was before: it knows whose code a measurement is of."""
         if not isinstance(event, SILENT):
-            self.line(words.say(event) + _whose(event, c), STYLES.get(type(event), ""))
+            self.line(words.say(event, c) + _whose(event, c), STYLES.get(type(event), ""))
+        if c and isinstance(event, e.Adopted):  # the first moment at which the noise is known
+            self.line(claims.detectable(c), "dim")
 
     def running(self, c: Campaign, progress: Mapping[str, Running]) -> None:
         """Draw a bar for each run in flight, `progress` by the name of the run."""
@@ -147,7 +152,7 @@ def _whose(event: e.Event, c: Campaign | None) -> str:
     if c is None or not isinstance(event, e.Measured):
         return ""
     flight = c.candidates[event.n].flight
-    return "" if flight is None or flight.subject == event.n else f" (the code of {words.name(flight.subject)})"
+    return "" if flight is None or flight.subject == event.n else f" (the code of {called(c.candidates[flight.subject])})"
 
 
 def _left(seconds: float | None) -> str:

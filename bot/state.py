@@ -239,7 +239,8 @@ class Campaign:
     @property
     def news(self) -> int:
         """Grows with everything that the status comment should tell."""
-        return self.settled + sum(self.candidates[n].compared is not None for n in (self.duel,) if n >= 0)
+        ended = sum(not self.candidates[n].live for n in (self.duel, self.reverted) if n >= 0)
+        return self.settled + ended + len(self.ablated) - sum(x.kind is Kind.ABLATION for x in self.live.values())
 
     @property
     def withdrawn(self) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from bot.report import WORDS, page, standing, tally
-from bot.report.markdown import percent
+from bot.report import called, claims, count, measured, outcomes, page, standing
 from bot.screen import Screen
-from bot.state import Campaign, State
+from bot.state import Campaign, Candidate, State
 from bot.words import duration, plain
 from bot.workspace import Workspace
 
@@ -39,33 +38,27 @@ def bring_home(ws: Workspace, screen: Screen, branch: str) -> None:
 def show(screen: Screen, c: Campaign) -> None:
     """The table at the end."""
     s = standing(c)
-    gain = "-" if s.gain is None or not s.start else f"{s.gain:+.6f} ({percent(100 * s.gain / s.start)})"
-    counts = " + ".join(f"{count} {WORDS[why]}" for why, count in tally(c).items() if count) or "0"
+    seen, claim = claims.proven(c), claims.claimed(c)
     rows = [
-        ("start", "-" if s.start is None else f"{s.start:.6f} val_bpb, mean of {len(c.candidates[0].own)} runs"),
-        ("best", "-" if s.best is None or s.candidate is None else f"{s.best:.6f} val_bpb, {_whose(s.candidate.n)}"),
-        ("total gain", f"{gain}, claimed: from runs at different times" if s.gain else gain),
-        ("head to head", _head_to_head(c)),
-        ("experiments", f"{c.settled} of {c.started.experiments} = {counts}"),
+        ("total gain", f"{seen}, head to head on fresh seeds" if seen else f"not measured head to head: {claims.unproven(c)}"),
+        ("", claims.private(c) if seen else ""),
+        ("", claims.meaning(c)),
+        ("claimed", f"{claim:+.6f} bpb, start less best, from runs at different times" if claim and (c.merged or seen) else ""),
+        ("start", "-" if s.start is None else f"{s.start:.6f} val_bpb, mean of {count(len(measured(c.candidates[0])), 'run')}"),
+        ("best", "-" if s.best is None or s.candidate is None else f"{s.best:.6f} val_bpb, {_whose(s.candidate)}"),
+        *((f"worth of {x.candidate.n}", f"{x.seen or x.reason}") for x in claims.worths(c)),
+        *(("rolled back", f"{claims.listed(x.edits)}: {x.reason}") for x in claims.stacks(c) if not x.kept),
+        ("experiments", f"{c.settled} of {c.started.experiments} = {outcomes(c) or '0'}"),
+        ("provisional", claims.provisional(c)),
         ("beside", f"{c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run"),
         ("cost", f"{sum(x.runs for x in c.candidates.values())} runs, {duration(c.at - c.started.at)}"),
+        ("noise", claims.detectable(c)),
         ("how it ended", plain(c.ended.reason if c.ended else f"paused: {c.paused}")),
     ]
     if any(x.result and not x.result.get("sandboxed") for x in c.candidates.values()):
         rows.append(("sandbox", "UNSANDBOXED: at least one number was measured without a sandbox"))
     screen.line("")
-    screen.table((), rows)
-
-
-def _head_to_head(c: Campaign) -> str:
-    """What base and tip measured side by side on fresh seeds: the number that counts."""
-    if not c.merged:
-        return "nothing was merged, so there is nothing to prove"
-    v = c.verdict
-    if v is None or v.gain is None or v.low is None or v.high is None:
-        return "not measured yet" if v is None else plain(v.reason)
-    vault = "" if v.vault_gain is None else f"; on the private text {v.vault_gain:+.6f}"
-    return f"{v.gain:+.6f} val_bpb, 95 % interval {v.low:+.6f} to {v.high:+.6f}, {v.pairs} fresh pairs{vault}"
+    screen.table((), [row for row in rows if row[1]])
 
 
 def show_next(screen: Screen, ws: Workspace, c: Campaign, command: str, cwd: Path) -> None:
@@ -80,5 +73,5 @@ def show_next(screen: Screen, ws: Workspace, c: Campaign, command: str, cwd: Pat
     screen.table((), rows)
 
 
-def _whose(n: int) -> str:
-    return f"candidate {n}" if n else "the base itself"
+def _whose(x: Candidate) -> str:
+    return "the base itself" if x.base else called(x)

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from bot import events as e
-from bot.report import WORDS
+from bot.report import WORDS, called
 from bot.report.quoting import one_line
+from bot.state import Campaign
 
 WIDTH = 240  # of a text by others within a line
 
@@ -21,9 +22,12 @@ def plain(text: str, limit: int = WIDTH) -> str:
     return one_line(text, limit)
 
 
-def say(event: e.Event) -> str:
-    """The event in words."""
-    return _WORDS[type(event)](event)
+def say(event: e.Event, c: Campaign | None = None) -> str:
+    """The event in words. `c` is the campaign as it was before: it knows what is a base, a revert or a comparison."""
+    n = getattr(event, "n", None)
+    known = c.candidates.get(n) if c and n is not None else None
+    who = called(known) if known else name(n or 0)
+    return _WORDS[type(event)](event, who)
 
 
 def stamp(at: float) -> str:
@@ -37,47 +41,47 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _started(x: e.CampaignStarted) -> str:
+def _started(x: e.CampaignStarted, who: str) -> str:
     return f"campaign {x.campaign}: {x.experiments} experiments on branch {plain(x.branch)}, asked for by {plain(x.by)}"
 
 
-def _measured(x: e.Measured) -> str:
+def _measured(x: e.Measured, who: str) -> str:
     if x.val_bpb is not None:
-        return f"{name(x.n)}: run {x.run} gives {x.val_bpb:.6f}"
-    return f"{name(x.n)}: run {x.run} ended as {WORDS.get(x.outcome, x.outcome)}: {plain(x.reason)}"
+        return f"{who}: run {x.run} gives {x.val_bpb:.6f}"
+    return f"{who}: run {x.run} ended as {WORDS.get(x.outcome, x.outcome)}: {plain(x.reason)}"
 
 
-def _lost(x: e.RunLost) -> str:
-    return f"{name(x.n)}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
+def _lost(x: e.RunLost, who: str) -> str:
+    return f"{who}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
 
 
 def name(n: int) -> str:
     return f"candidate {n}" if n else "the base"
 
 
-_WORDS: dict[type[e.Event], Callable[[Any], str]] = {
+_WORDS: dict[type[e.Event], Callable[[Any, str], str]] = {
     e.CampaignStarted: _started,
-    e.BaseSeen: lambda x: f"a base to be measured: commit {x.sha[:7]}",
-    e.TipMoved: lambda x: f"somebody pushed {x.sha[:7]}: nothing that is measured changed",
-    e.Proposed: lambda x: f"candidate {x.n}: {plain(x.title)}",
-    e.ProposalRefused: lambda x: f"refused before any run: {plain(x.title)}: {plain(x.reason)}",
-    e.Opened: lambda x: f"candidate {x.n}: pull request #{x.pull} is open",
-    e.Rebased: lambda x: f"candidate {x.n}: put on the new tip, measured again",
-    e.MeasureStarted: lambda x: f"{name(x.n)}: run {x.run} of {name(x.subject)} begins",
+    e.BaseSeen: lambda x, who: f"a base to be measured: commit {x.sha[:7]}",
+    e.TipMoved: lambda x, who: f"somebody pushed {x.sha[:7]}: nothing that is measured changed",
+    e.Proposed: lambda x, who: f"{who}{', to take back what was merged' if x.revert else ''}: {plain(x.title)}",
+    e.ProposalRefused: lambda x, who: f"refused before any run: {plain(x.title)}: {plain(x.reason)}",
+    e.Opened: lambda x, who: f"{who}: pull request #{x.pull} is open",
+    e.Rebased: lambda x, who: f"{who}: put on the new tip, measured again",
+    e.MeasureStarted: lambda x, who: f"{who}: run {x.run} of {name(x.subject)} begins",
     e.Measured: _measured,
     e.RunLost: _lost,
-    e.CheckPosted: lambda x: f"candidate {x.n}: check: {plain(x.title)}",
-    e.Adopted: lambda x: f"{name(x.n)}: has its baseline" if x.n == 0 else f"base {x.n}: has its baseline",
-    e.Accepted: lambda x: f"candidate {x.n}: accepted for now, to be proven with others: {plain(x.reason)}",
-    e.Merged: lambda x: f"candidate {x.n}: MERGED as {x.sha[:7]}: {plain(x.reason)}",
-    e.Closed: lambda x: f"candidate {x.n}: closed ({WORDS.get(x.why, x.why)}): {plain(x.reason)}",
-    e.Vetoed: lambda x: f"candidate {x.n}: not wanted by {plain(x.by)}",
-    e.StopRequested: lambda x: f"stop asked for by {plain(x.by)}",
-    e.Paused: lambda x: f"paused: {plain(x.reason)}",
-    e.Resumed: lambda x: f"resumed by {plain(x.by)}",
-    e.ComparisonOpened: lambda x: f"to be measured once more, on fresh seeds: {plain(x.title)}",
-    e.Compared: lambda x: f"measured once more: {plain(x.reason)}",
-    e.Ending: lambda x: f"no new experiment begins: {plain(x.reason)}",
-    e.Said: lambda x: f"status comment written ({x.about} settled)",
-    e.CampaignEnded: lambda x: f"campaign {x.campaign} ended: {plain(x.reason)}",
+    e.CheckPosted: lambda x, who: f"{who}: check: {plain(x.title)}",
+    e.Adopted: lambda x, who: f"{who}: has its baseline",
+    e.Accepted: lambda x, who: f"{who}: PROVISIONAL: {plain(x.reason)}",
+    e.Merged: lambda x, who: f"{who}: MERGED as {x.sha[:7]}: {plain(x.reason)}",
+    e.Closed: lambda x, who: f"{who}: closed ({WORDS.get(x.why, x.why)}): {plain(x.reason)}",
+    e.Vetoed: lambda x, who: f"{who}: not wanted by {plain(x.by)}",
+    e.StopRequested: lambda x, who: f"stop asked for by {plain(x.by)}",
+    e.Paused: lambda x, who: f"paused: {plain(x.reason)}",
+    e.Resumed: lambda x, who: f"resumed by {plain(x.by)}",
+    e.ComparisonOpened: lambda x, who: f"to be measured once more, on fresh seeds: {plain(x.title)}",
+    e.Compared: lambda x, who: f"measured once more: {plain(x.reason)}",
+    e.Ending: lambda x, who: f"no new experiment begins: {plain(x.reason)}",
+    e.Said: lambda x, who: f"status comment written ({x.about} settled)",
+    e.CampaignEnded: lambda x, who: f"campaign {x.campaign} ended: {plain(x.reason)}",
 }

@@ -1,12 +1,21 @@
-"""What a candidate must not get away with while it is scored: looking ahead, and remembering what it was shown before.
+"""What a candidate must not get away with while it is scored: looking ahead, remembering what it was shown, claiming.
 
-Caught: process B, which never sees the held-out text, is shown prefixes only (one a window, the rest made-up tokens) and must
-give the distribution that process A gave at that place. A model that uses later tokens, other windows of the batch, or earlier
-batches on a share f of its tokens goes unseen with probability (1 - f) ** PREFIXES: 128 prefixes find f = 1 % with 72 %,
-f = 4 % with 99 %. Cost: as many windows as prefixes, on another core while A computes.
+Process A answers for the held-out text. Once it is dead, process B, which never sees that text, is shown prefixes of it only: one
+a window, made-up tokens after it, the whole padded to the same shape. Its distribution at the end of the prefix, which the
+judge makes sum to one, must be what A gave there: token by token within a tolerance, and without A being better on average.
 
-Not covered: cheating on far fewer tokens than one in PREFIXES (worth at most that share of the score), and text that the
-candidate brought with it (train.py is capped at 64 KB, and the held-out chunks are private).
+Caught, n = 256 prefixes (1024 on a GPU), f = share of the tokens that are cheated on, cost = n windows:
+* a look at later tokens, at other windows, at what was shown before; an answer that depends on the target, the order, the
+  time or the process: seen with probability 1 - (1 - f) ** n, that is 92 % for f = 1 % and 99.99 % for 3.5 % in one run, and
+  a candidate that is kept was measured several times (three runs see f = 1 % with 99.95 %)
+* the same where it pays most: given the incumbent's numbers, half of the prefixes are drawn in proportion to the gain over it,
+  so that a lie that makes up a share g of all gain is seen with 1 - (1 - g) ** (n / 2)
+* committed numbers that are better by a little everywhere: their mean beyond what B says, if it is above `Tolerance.mean`
+* different answers for the same window (a few are asked twice, at different times): always, if it happens to all windows
+
+Not covered: cheating on far fewer tokens than one in n (worth at most that share of the score); text that the candidate brought
+with it (train.py is capped at 64 KB, and the held-out chunks are private); on a GPU, differences below the tolerance; what
+one process could leave for the next in the machine itself (page cache, temperature), since B begins after A has ended.
 """
 
 from __future__ import annotations
@@ -16,23 +25,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-PREFIXES = 128
-TOLERANCE = 1e-4  # nats, of a log-probability; float32 on one CPU differs by about 1e-6 with the place in the batch
+REPEATS = 8  # windows that A is asked twice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """Nats: the largest difference at one token, and how much better A may be on average. `prefixes`: how many are compared."""
+
+    token: float
+    mean: float
+    prefixes: int
+
+
+# CPU, measured: float32 differs by about 1e-6 with the place in the batch. CUDA, by reasoning, not measured: bfloat16 has 8
+# significant bits, so logits around 10 are off by up to 0.03 each when another kernel or order of summing is chosen; the
+# largest of a whole vocabulary by several times that. Their mean over 1024 places is known to about 0.03 / 32.
+TOLERANCES = {
+    "cpu": Tolerance(token=1e-4, mean=1e-5, prefixes=256),
+    "cuda": Tolerance(token=0.25, mean=0.003, prefixes=1024),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Prefixes drawn before anything is scored: of window `rows[i]` the tokens up to and including position `cuts[i]`."""
+    """Of window `rows[i]` the tokens up to and including position `cuts[i]` are shown."""
 
     rows: NDArray[np.int64]
     cuts: NDArray[np.int64]
 
 
-def draw(scored: NDArray[np.bool_], random: np.random.Generator) -> Sample:
-    """At most PREFIXES windows, each cut at one of its scored positions. `scored` is [windows, context]."""
-    rows = random.permutation(len(scored))[:PREFIXES]
-    lengths = scored[rows].sum(axis=1)  # scored positions come first in a window
-    return Sample(rows=rows, cuts=(random.random(len(rows)) * lengths).astype(np.int64))
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Nats: the largest difference, and by how much A was better on average."""
+
+    worst: float
+    mean: float
+
+    def __str__(self) -> str:
+        return f"largest difference {self.worst:.1e} nats, mean {self.mean:+.1e}"
+
+
+def draw(
+    scored: NDArray[np.bool_], count: int, random: np.random.Generator, gain: NDArray[np.float64] | None = None
+) -> Sample:  # fmt: skip
+    """At most `count` windows, each cut at one of its scored positions. All arrays are [windows, context].
+
+    Given the gain over the incumbent in nats, every other prefix is drawn in proportion to it where it is positive.
+    """
+    lengths = scored.sum(axis=1)  # scored positions come first in a window
+    rows = random.permutation(len(scored))
+    cuts = (random.random(len(rows)) * lengths[rows]).astype(np.int64)
+    if gain is not None:
+        weight = np.where(scored, gain, 0.0).clip(min=0.0)
+        half = min(count // 2, int(np.count_nonzero(weight)))
+        share = weight.ravel() / max(weight.sum(), 1e-300)
+        chosen = random.choice(weight.size, half, replace=False, p=share) if half else np.zeros(0, np.int64)
+        rows, cuts = (np.concatenate(pair) for pair in zip(np.divmod(chosen, scored.shape[1]), (rows, cuts), strict=True))
+    return Sample(rows=rows[:count], cuts=cuts[:count])
 
 
 def prefixes(inputs: NDArray[np.uint16], sample: Sample, vocab_size: int, random: np.random.Generator) -> NDArray[np.uint16]:
@@ -42,14 +91,32 @@ def prefixes(inputs: NDArray[np.uint16], sample: Sample, vocab_size: int, random
     return np.where(true, inputs[sample.rows], made_up)
 
 
-def compare(seen: NDArray[np.float32], unseen: NDArray[np.float32]) -> float:
-    """The largest difference of log-probabilities between A's logits and B's at the same places, in nats. [prefixes, vocab]."""
+def twice(order: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """The order with REPEATS windows of its first half once more, at random places of its second half."""
+    half = len(order) // 2
+    again = random.permutation(order[:half])[:REPEATS]
+    return np.insert(order, half + (random.random(len(again)) * (len(order) - half + 1)).astype(np.int64), again)
+
+
+def compare(seen: NDArray[np.float64], unseen: NDArray[np.float64], targets: NDArray[np.uint16]) -> Comparison:
+    """A's log-probabilities against B's [prefixes, vocab]; or what A committed for the targets alone [prefixes]."""
     if not np.isfinite(unseen).all():
-        return float("inf")
-    return float(np.abs(_log_softmax(seen) - _log_softmax(unseen)).max(initial=0.0))
+        return Comparison(worst=float("inf"), mean=float("inf"))
+    hit = unseen[np.arange(len(targets)), targets]
+    if seen.ndim == 1:
+        difference = seen - hit
+        return Comparison(worst=float(np.abs(difference).max(initial=0.0)), mean=float(difference.mean()))
+    mean = float((seen[np.arange(len(targets)), targets] - hit).mean())
+    return Comparison(worst=float(np.abs(seen - unseen).max(initial=0.0)), mean=mean)
 
 
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def as_given(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Taken for log-probabilities; a copy."""
+    return logits.astype(np.float64)
+
+
+def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Over the last axis, in float64."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result

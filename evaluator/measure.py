@@ -28,6 +28,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from evaluator.bench import SESSION, Bench, BenchError, Cores, device_identity, has_gpu
+from evaluator.contention import held_before
+from evaluator.defences import PRODUCTION, Defences
 from evaluator.wire import Failed, frozen
 from runners import Job, Measurement, Outcome, to_json
 from runners.local import SandboxError, available
@@ -158,13 +160,15 @@ def measure(job: Job, bench: Bench, cache: Path, tell: Tell) -> Measurement:
     return judge(job, data, bench, tell, begun=begun)
 
 
-def judge(job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float) -> Measurement:
+def judge(
+    job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float, defences: Defences = PRODUCTION
+) -> Measurement:  # fmt: skip
     """Train, score, audit. Everything that a candidate does wrong is in the outcome. `begun` is a monotonic second."""
-    facts: dict[str, Any] = {"sandboxed": bench.boxed, "outcome": Outcome.OK}
+    facts: dict[str, Any] = {"sandboxed": bench.boxed, "outcome": Outcome.OK, "extra": {}}
     try:
-        _run(job, data, bench, tell, facts)
+        _run(job, data, bench, tell, facts, defences)
     except Failed as failed:
-        facts |= {"outcome": failed.outcome, "reason": failed.reason}
+        facts |= failed.spent | {"outcome": failed.outcome, "reason": failed.reason}
         facts["log_tail"] = failed.log or facts.get("log_tail", "")
     total = time.monotonic() - begun
     spent = facts.get("training_seconds", 0.0) + facts.get("scoring_seconds", 0.0)
@@ -172,17 +176,21 @@ def judge(job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float) -
     return Measurement(run=job.run, commit=job.commit, seed=job.seed, nonce=job.nonce, **facts)
 
 
-def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, Any]) -> None:
+def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, Any], defences: Defences) -> None:
     """Fill in the facts as they come. Raises Failed."""
     from evaluator.training import Orders, train
 
-    everywhere = bench.cores.candidate | bench.cores.rest
-    child, hello = bench.take("train", everywhere if bench.gpu else bench.cores.candidate)
+    cpus = bench.cores.candidate | bench.cores.rest if bench.gpu else bench.cores.candidate
+    child, hello = bench.take("train", cpus)
     device = job.device if job.device != "auto" else "cuda" if hello.get("cuda") is True else "cpu"
     if device == "cuda" and hello.get("cuda") is not True:
         raise BenchError("device cuda was asked for, but torch sees no GPU here: install a CUDA build, or set device: cpu")
     versions = f"torch {hello.get('torch')} / {data.digest} / {job.budget_seconds:g} s / context {data.context}"
     facts |= {"device": device, "fingerprint": f"{device} {device_identity(device)} / {versions}"}
+    if child.box.kind:
+        facts["extra"]["sandbox"] = child.box.kind
+    if held := held_before(gpu=device == "cuda"):
+        raise Failed(Outcome.VOID, held)
     if not bench.cores.shared:  # they import torch while the candidate trains on its own CPU
         for role in ("a", "b"):
             bench.start(role)
@@ -190,38 +198,40 @@ def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, An
                     context=data.context, device=device)  # fmt: skip
     tokens = frozen("tokens", data.train_tokens().data)
     try:
-        trained = train(child, job, orders, tokens, tell)
+        trained = train(child, job, orders, tokens, tell, cpus=cpus, defences=defences)
     finally:
         child.kill()
         facts["log_tail"] = child.tail()
-    facts |= {name: getattr(trained, name) for name in ("training_seconds", "cpu_seconds", "startup_seconds", "params")}
-    facts |= {"peak_memory_mb": trained.peak_memory_mb, "extra": {"note": trained.note} if trained.note else {}}
-    facts |= _own_words(trained.facts)
-    result = _score(job, data, bench, orders, trained.checkpoint, tell)
-    facts |= {"scoring_seconds": result.seconds, "audit": result.audit, "val_bpb": result.bpb[0]}
-    facts["vault_bpb"] = result.bpb[1] if job.vault else None
+    facts |= trained.spent | {"params": trained.params} | _own_words(trained.facts, trained.spent["training_seconds"])
+    facts["extra"] |= {name: words for name in ("note", "contention") if (words := getattr(trained, name))}
+    result = _score(job, data, bench, orders, trained.checkpoint, tell, defences)
+    facts |= {"scoring_seconds": result.seconds, "scoring_cpu_seconds": result.cpu_seconds, "audit": result.audit}
+    facts |= {"val_bpb": result.bpb[0], "vault_bpb": result.bpb[1] if job.vault else None}
 
 
-def _own_words(facts: dict[str, float]) -> dict[str, Any]:
+def _own_words(facts: dict[str, float], seconds: float) -> dict[str, Any]:
     """What the candidate says of itself, under the names of a measurement."""
     counts = {name: int(max(0.0, facts.get(name, 0.0))) for name in ("steps", "tokens", "depth")}
-    return counts | {"mfu_percent": facts.get("mfu_percent"), "peak_vram_mb": facts.get("peak_vram_mb", 0.0)}
+    rate = counts["tokens"] / seconds if seconds > 0 else 0.0
+    more = {"mfu_percent": facts.get("mfu_percent"), "peak_vram_mb": facts.get("peak_vram_mb", 0.0)}
+    return counts | {"tokens_per_second": rate} | more
 
 
-def _score(job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, tell: Tell) -> Score:
+def _score(
+    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, tell: Tell, defences: Defences
+) -> Score:  # fmt: skip
     """Score in two fresh processes; once more in two others with half the batch when memory was short."""
-    from evaluator import score
-
-    rows = score.rows_for(orders)
     try:
-        return _score_once(job, data, bench, orders, checkpoint, rows, tell)
+        return _score_once(job, data, bench, orders, checkpoint, 1, tell, defences)
     except Failed as failed:
         if failed.outcome is not Outcome.OOM:
             raise
-        return _score_once(job, data, bench, orders, checkpoint, max(1, rows // 2), tell)
+        return _score_once(job, data, bench, orders, checkpoint, 2, tell, defences)
 
 
-def _score_once(job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, rows: int, tell: Tell) -> Score:
+def _score_once(
+    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, smaller: int, tell: Tell, defences: Defences
+) -> Score:  # fmt: skip
     from evaluator import score
 
     a, _ = bench.take("a", bench.cores.candidate)
@@ -233,9 +243,10 @@ def _score_once(job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoi
 
     tell("scoring", None)
     texts = [data.public, data.vault] if job.vault else [data.public]
-    most = max(score.LEAST_SECONDS, job.budget_seconds)
+    terms = score.Terms(bos=data.bos, seconds=max(score.LEAST_SECONDS, job.budget_seconds), cpu=min(bench.cores.candidate),
+                        cap=job.scoring_cap_seconds, smaller=smaller)  # fmt: skip
     try:
-        return score.score(a, b, orders, checkpoint, texts, bos=data.bos, rows=rows, seconds=most, progress=progress)
+        return score.score(a, b, orders, checkpoint, texts, terms, progress=progress, defences=defences)
     except Failed as failed:
         for child in (a, b):
             child.kill()

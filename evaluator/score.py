@@ -1,34 +1,37 @@
 """What a checkpoint is worth, in bits per byte of the held-out text.
 
-Two fresh sandboxed processes load it, gradients off. A is shown the held-out windows in an order that only the judge knows and
-answers with whole distributions in shared memory; B is shown the audit's prefixes. Every logit is copied before it is used,
-and normalised here over the whole vocabulary, so that there is nothing to gain by what a candidate claims. The denominator is
-the number of bytes of the raw text, which no tokenizer has a say in.
+Two fresh sandboxed processes load it, one after the other. A is shown the held-out windows in an order that only the judge
+knows. On a CPU it answers with whole distributions, which are normalised here over the whole vocabulary, so that there is
+nothing to gain by what a candidate claims. On a GPU, where that is too much data, it commits one number a token, and only then
+is it drawn which of them will have to be proved. A is dead before B, the audit's process, hears anything at all (audit.py).
+The denominator is the number of bytes of the raw text, which no tokenizer has a say in.
+
+Nothing can be gained by training while being scored: the session switches gradients off, and a candidate that switches them on
+again learns from text only what the audit sees (B did not read it); whatever it could learn from data that it brought along,
+in its checkpoint or its code, is bounded by the cap on compute, which counts from the moment it is given the checkpoint.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator import audit
+from evaluator.contention import Meter
+from evaluator.defences import PRODUCTION, Defences
 from evaluator.prepare import HeldOut
-from evaluator.training import Orders, blamed, died
-from evaluator.wire import Child, Failed, Gone, Late, shared
+from evaluator.scorer import DISTRIBUTIONS, ENDS, NUMBERS, Answer, Scorer, rows_for
+from evaluator.training import Orders
+from evaluator.wire import Child, Failed
 from runners import Outcome
 
-SLOTS = 2  # one is computed while the other is read
-SLOT_BYTES = 2**24  # of logits: more does not help on a CPU, where it would leave the cache anyway
 LEAST_SECONDS = 60.0  # scoring may take so long, or the training budget, whichever is more
 
-Logits = NDArray[np.float32]
 Progress = Callable[[float], None]  # fraction done
 
 
@@ -43,12 +46,44 @@ class Windows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How it is scored. `seconds` of wall clock are the most for each process, `cap` those of compute for A (0: none).
+
+    `cpu` is the one that A has to itself. `smaller` divides the batches. `incumbent` [windows, context] holds the incumbent's
+    log-probabilities of the same text (`Score.numbers`), for an audit that looks where there was most to gain.
+    """
+
+    bos: int
+    seconds: float
+    cpu: int
+    cap: float = 0.0
+    smaller: int = 1
+    incumbent: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Score:
-    """Bits per byte of each text, what the audit compared, in words, and how long it took once the model was loaded."""
+    """Bits per byte of each text; what the audit compared, in words; seconds of answering, and of A's compute.
+
+    `numbers` [windows, context]: the log-probabilities that A committed, if it did.
+    """
 
     bpb: tuple[float, ...]
     audit: str
     seconds: float
+    cpu_seconds: float
+    numbers: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What A said: nats of each window; where it will be compared, and its log-probabilities there ([n, vocab] or [n])."""
+
+    nats: NDArray[np.float64]
+    sample: audit.Sample
+    seen: NDArray[np.float64]
+    drift: float  # largest difference between two answers for one window, nats
+    numbers: NDArray[np.float64] | None = None
 
 
 def windows(texts: Sequence[HeldOut], *, bos: int, context: int) -> Windows:
@@ -68,141 +103,176 @@ def windows(texts: Sequence[HeldOut], *, bos: int, context: int) -> Windows:
     )  # fmt: skip
 
 
-def rows_for(orders: Orders) -> int:
-    """Windows in one batch."""
-    return max(1, SLOT_BYTES // (4 * orders.context * orders.vocab_size))
-
-
-class Scorer:
-    """One process that answers batches of windows with logits."""
-
-    def __init__(self, child: Child, orders: Orders, rows: int, until: float) -> None:
-        self._child, self._rows, self._until = child, rows, until
-        shape = (SLOTS, rows, orders.context)
-        asked_fd, asked = shared("tokens", 4 * math.prod(shape))
-        answer_fd, answer = shared("logits", 4 * math.prod(shape) * orders.vocab_size)
-        self._fds = (asked_fd, answer_fd)
-        self._asked = np.frombuffer(asked, dtype=np.int32).reshape(shape)
-        self._answer = np.frombuffer(answer, dtype=np.float32).reshape(*shape, orders.vocab_size)
-        self._copy = np.empty_like(self._answer[0])
-        self._orders = orders
-
-    def load(self, checkpoint: int) -> None:
-        """Have it build the model and load the checkpoint; does not wait for that."""
-        self._send(self._orders.message("score") | {"rows": self._rows, "slots": SLOTS},
-                   [self._orders.source, checkpoint, *self._fds])  # fmt: skip
-        for fd in self._fds:
-            os.close(fd)
-
-    def wait(self) -> None:
-        """Until it is loaded."""
-        self._expect({"say": "loaded"})
-
-    def run(self, inputs: NDArray[np.uint16]) -> Iterator[Logits]:
-        """Logits [n, context, vocab] batch by batch, in order, each in an array that the next one overwrites. Raises Failed."""
-        batches = [inputs[at : at + self._rows] for at in range(0, len(inputs), self._rows)]
-        for number in range(min(SLOTS, len(batches))):
-            self._ask(number, batches[number])
-        for number, batch in enumerate(batches):
-            slot = number % SLOTS
-            self._expect({"say": "scored", "slot": slot})
-            copy = self._copy[: len(batch)]
-            np.copyto(copy, self._answer[slot, : len(batch)])
-            if number + SLOTS < len(batches):
-                self._ask(number + SLOTS, batches[number + SLOTS])
-            yield copy
-
-    def _ask(self, number: int, batch: NDArray[np.uint16]) -> None:
-        slot = number % SLOTS
-        self._asked[slot, : len(batch)] = batch
-        self._send({"slot": slot, "rows": len(batch)}, [])
-
-    def _send(self, message: dict[str, object], fds: list[int]) -> None:
-        try:
-            self._child.send(message, fds)
-        except Gone:
-            raise died(self._child, "while it was scored") from None
-
-    def _expect(self, answer: dict[str, object]) -> None:
-        try:
-            packet = self._child.hear(self._until)
-        except Late:
-            raise Failed(Outcome.TIMEOUT, "scoring took too long: the model is too slow for what it was trained in") from None
-        except Gone:
-            raise died(self._child, "while it was scored") from None
-        packet.drop()
-        if packet.say == "failed":
-            raise blamed(packet)
-        if packet.message != answer:
-            raise Failed(Outcome.INVALID, f"the scoring process said {packet.say[:40]!r} out of turn")
-
-
 def score(
-    a: Child, b: Child, orders: Orders, checkpoint: int, texts: Sequence[HeldOut], *, bos: int, rows: int, seconds: float,
-    progress: Progress,
+    a: Child, b: Child, orders: Orders, checkpoint: int, texts: Sequence[HeldOut], terms: Terms, *, progress: Progress,
+    defences: Defences = PRODUCTION,
 ) -> Score:  # fmt: skip
-    """Score and audit a checkpoint on each of the texts. `seconds` is the most that it may take. Raises Failed."""
+    """Score and audit a checkpoint on each of the texts. Both processes are dead afterwards. Raises Failed."""
     random = np.random.default_rng()  # from the system: the candidate must not know what is drawn
-    pile = windows(texts, bos=bos, context=orders.context)
-    until = time.monotonic() + seconds
-    shown, audited = Scorer(a, orders, rows, until), Scorer(b, orders, rows, until)
-    for scorer in (shown, audited):
-        scorer.load(checkpoint)
-    sample = audit.draw(pile.scored, random)
-    prefixes = audit.prefixes(pile.inputs, sample, orders.vocab_size, random)
-    order = random.permutation(len(pile.inputs))
-    for scorer in (shown, audited):
-        scorer.wait()
+    pile = windows(texts, bos=terms.bos, context=orders.context)
+    commits = orders.device == "cuda" if defences.commit is None else defences.commit
+    answers = NUMBERS if commits else DISTRIBUTIONS
+    rows = max(1, rows_for(orders, answers) // terms.smaller)  # the same for both: kernels are chosen by shape
+    shown, audited = (Scorer(child, orders, kind, rows, terms.seconds) for child, kind in ((a, answers), (b, ENDS)))
+    meter = _Bill(a, orders, terms, defences)
+    shown.load(checkpoint, apart=defences.apart)
+    if not defences.apart:
+        audited.load(checkpoint, apart=False)
     begun = time.monotonic()
-    nats, seen, unseen = _run(shown, audited, pile, order, sample, prefixes, progress)
-    worst = audit.compare(seen, unseen)
-    words = f"{len(sample.rows)} prefixes, largest difference {worst:.1e} nats"
-    if not worst <= audit.TOLERANCE:
-        raise Failed(Outcome.INVALID, f"the audit failed ({words}): a prediction depends on more than the tokens before it")
-    per_text = [nats[pile.split == number].sum() for number in range(len(texts))]
+    said = (_numbers if commits else _distributions)(shown, pile, terms, random, meter, progress, defences)
+    cpu_seconds = meter.settle()
+    if defences.apart:
+        a.kill()
+        pause = time.monotonic()
+        audited.load(checkpoint)
+        begun += time.monotonic() - pause
+    words = _audit(audited, said, pile, orders, random, defences)
+    per_text = [said.nats[pile.split == number].sum() for number in range(len(texts))]
     bpb = tuple(bits_per_byte(total, text.nbytes) for total, text in zip(per_text, texts, strict=True))
-    return Score(bpb=bpb, audit=words, seconds=time.monotonic() - begun)
+    return Score(bpb=bpb, audit=words, seconds=time.monotonic() - begun, cpu_seconds=cpu_seconds, numbers=said.numbers)
 
 
-def _run(
-    shown: Scorer, audited: Scorer, pile: Windows, order: NDArray[np.int64], sample: audit.Sample, prefixes: NDArray[np.uint16],
-    progress: Progress,
-) -> tuple[NDArray[np.float64], Logits, Logits]:  # fmt: skip
-    """Both processes side by side: nats of each window, and A's and B's logits at the audited places [prefixes, vocab]."""
-    nats = np.zeros(len(order))
-    cuts = np.full(len(order), -1)
+class _Bill:
+    """What A's compute comes to: CPU time; on a GPU the wall clock, since it has the whole card."""
+
+    def __init__(self, a: Child, orders: Orders, terms: Terms, defences: Defences) -> None:
+        self._wall = time.monotonic() if orders.device == "cuda" else math.inf
+        self._meter = Meter(a.box.pid, terms.cpu, a.box.cpu_seconds)
+        self._cap, self._hidden = terms.cap, defences.hidden_work
+
+    def check(self) -> float:
+        """Seconds so far, of those that can be seen at once. Raises Failed beyond the cap."""
+        return self._capped(max(self._meter.owned(), time.monotonic() - self._wall))
+
+    def settle(self) -> float:
+        """Seconds in the end, hidden ones included."""
+        return self._capped(max(self.check(), self._meter.seconds())) if self._hidden else self.check()
+
+    def _capped(self, seconds: float) -> float:
+        if self._cap and seconds > self._cap:
+            words = f"scoring took {seconds:.1f} s of compute, allowed are {self._cap:.1f} s"
+            raise Failed(Outcome.TIMEOUT, f"{words}: about twice what the incumbent takes")
+        return seconds
+
+
+def _asked(inputs: NDArray[np.uint16], last: NDArray[np.integer] | int) -> NDArray[np.int32]:
+    """The windows as a scorer takes them: one more column."""
+    asked = np.empty((len(inputs), inputs.shape[1] + 1), dtype=np.int32)
+    asked[:, :-1], asked[:, -1] = inputs, last
+    return asked
+
+
+def _distributions(
+    shown: Scorer, pile: Windows, terms: Terms, random: np.random.Generator, bill: _Bill, progress: Progress, defences: Defences
+) -> Shown:  # fmt: skip
+    """Every logit of A comes over. What will be audited is drawn before, and A does not know it."""
+    sample = audit.draw(pile.scored, _count(pile, "cpu", defences), random)
+    order = audit.twice(random.permutation(len(pile.inputs)), random)
+    cuts = np.full(len(pile.inputs), -1)
     cuts[sample.rows] = sample.cuts
-    seen: dict[int, Logits] = {}
-    unseen: list[Logits] = []
-    done = audits = 0
-    for logits, other in zip_longest(shown.run(pile.inputs[order]), audited.run(prefixes)):
-        if other is not None:
-            unseen.append(other[np.arange(len(other)), sample.cuts[audits : audits + len(other)]].copy())
-            audits += len(other)
-        if logits is not None:
-            batch = order[done : done + len(logits)]
-            nats[batch] = surprise(logits, pile.targets[batch], pile.scored[batch])
-            seen |= {int(w): logits[i, cuts[w]].copy() for i, w in enumerate(batch) if cuts[w] >= 0}
-            done += len(logits)
-            progress(done / len(order))
-    return nats, np.stack([seen[int(w)] for w in sample.rows]), np.concatenate(unseen)
+    nats = np.full(len(pile.inputs), np.nan)
+    kept: dict[int, NDArray[np.float64]] = {}
+    doubled = set(_doubled(order).tolist())
+    seen: dict[int, NDArray[np.float64]] = {}
+    drift, done = 0.0, 0
+    normal = audit.log_softmax if defences.normalised else audit.as_given
+    for logits in shown.run(_asked(pile.inputs[order], 0)):
+        batch = order[done : done + len(logits)]
+        new = np.isnan(nats[batch])  # what is asked twice counts as it was answered first
+        found = surprise(logits, pile.targets[batch], pile.scored[batch], defences)
+        nats[batch[new]] = found[new]
+        for i, w in enumerate(batch.tolist()):
+            if cuts[w] >= 0 and w not in seen:
+                seen[w] = normal(logits[i, cuts[w]])
+            if w in doubled:
+                answer = normal(logits[i][pile.scored[w]])
+                drift = max(drift, float(np.abs(kept.setdefault(w, answer) - answer).max()))
+        done += len(logits)
+        bill.check()
+        progress(done / len(order))
+    return Shown(nats=nats, sample=sample, seen=np.stack([seen[int(w)] for w in sample.rows]), drift=drift)
 
 
-def surprise(logits: Logits, targets: NDArray[np.uint16], scored: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _numbers(
+    shown: Scorer, pile: Windows, terms: Terms, random: np.random.Generator, bill: _Bill, progress: Progress, defences: Defences
+) -> Shown:  # fmt: skip
+    """A commits one number a token; then it is drawn what of it is audited."""
+    order = audit.twice(random.permutation(len(pile.inputs)), random)
+    said = np.full(pile.inputs.shape, np.nan)
+    kept: dict[int, NDArray[np.float32]] = {}
+    doubled = set(_doubled(order).tolist())
+    drift, done = 0.0, 0
+    for answer in shown.run(_asked(pile.inputs[order], pile.targets[order, -1])):
+        batch = order[done : done + len(answer)]
+        for w, line in zip(batch.tolist(), answer, strict=True):
+            if w in doubled:
+                first = kept.setdefault(w, line.copy())
+                drift = max(drift, float(np.abs(first - line)[pile.scored[w]].max()))
+        new = np.isnan(said[batch]).all(axis=1)
+        said[batch[new]] = answer[new]
+        done += len(answer)
+        bill.check()
+        progress(done / len(order))
+    if not np.isfinite(said[pile.scored]).all():
+        raise Failed(Outcome.NAN, "the model's log-probabilities are not finite numbers")
+    if (said[pile.scored] > audit.TOLERANCES["cuda"].mean).any():
+        raise Failed(Outcome.INVALID, "the scoring process claims probabilities above one")
+    said[~pile.scored] = 0.0
+    gain = None if terms.incumbent is None else said - terms.incumbent
+    sample = audit.draw(pile.scored, _count(pile, "cuda", defences), random, gain)
+    return Shown(nats=-said.sum(axis=1), sample=sample, seen=said[sample.rows, sample.cuts], drift=drift, numbers=said)
+
+
+def _doubled(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    found, count = np.unique(order, return_counts=True)
+    return found[count > 1]
+
+
+def _count(pile: Windows, device: str, defences: Defences) -> int:
+    return defences.prefixes or audit.TOLERANCES[device].prefixes
+
+
+def _audit(
+    audited: Scorer, said: Shown, pile: Windows, orders: Orders, random: np.random.Generator, defences: Defences
+) -> str:  # fmt: skip
+    """Ask B for what A was asked, and compare. Raises Failed (invalid), else says what was compared."""
+    sample, tolerance = said.sample, audit.TOLERANCES[orders.device]
+    if defences.audit and not said.drift <= tolerance.token:
+        words = f"the same window asked twice was answered differently, by {said.drift:.1e} nats"
+        raise Failed(Outcome.INVALID, f"its scoring is not deterministic: {words} (it is random, or remembers what it is shown)")
+    prefixes = audit.prefixes(pile.inputs, sample, orders.vocab_size, random)
+    ends = np.concatenate([answer.copy() for answer in audited.run(_asked(prefixes, sample.cuts))])
+    unseen = (audit.log_softmax if defences.normalised else audit.as_given)(ends)
+    found = audit.compare(said.seen, unseen, pile.targets[sample.rows, sample.cuts])
+    words = f"{len(sample.rows)} prefixes, {found}"
+    if defences.audit and not found.worst <= tolerance.token:
+        raise Failed(Outcome.INVALID, f"the audit failed ({words}): a prediction depends on more than the tokens before it")
+    if defences.audit and defences.signed_mean and not found.mean <= tolerance.mean:
+        raise Failed(Outcome.INVALID, f"the audit failed ({words}): what it was scored by is better than what its model predicts")
+    return words
+
+
+def surprise(
+    logits: Answer, targets: NDArray[np.uint16], scored: NDArray[np.bool_], defences: Defences = PRODUCTION
+) -> NDArray[np.float64]:  # fmt: skip
     """Nats of each window [n] for logits [n, context, vocab]: log-sum-exp less the target's logit, summed in float64.
 
     Raises Failed (nan) when a logit that counts is not finite.
     """
     nats = np.zeros(len(logits))
     for row, (window, target, counts) in enumerate(zip(logits, targets, scored, strict=True)):  # a row fits into the cache
+        if not np.isfinite(window[counts]).all():
+            if defences.finite:
+                raise Failed(Outcome.NAN, "the model's logits are not finite numbers")
+            counts = counts & np.isfinite(window).all(axis=1)
         window = window[counts]
-        if not np.isfinite(window).all():
-            raise Failed(Outcome.NAN, "the model's logits are not finite numbers")
-        most = window.max(axis=1, keepdims=True)
-        hit = window[np.arange(len(window)), target[counts]] - most[:, 0]
-        window -= most
-        totals = np.exp(window, out=window).sum(axis=1, dtype=np.float64)
-        nats[row] = np.log(totals).sum() - hit.sum(dtype=np.float64)
+        hit = window[np.arange(len(window)), target[counts]]
+        if defences.normalised:
+            most = window.max(axis=1, initial=-np.inf, keepdims=True)
+            hit = hit - most[:, 0]
+            window -= most
+            nats[row] = np.log(np.exp(window, out=window).sum(axis=1, dtype=np.float64)).sum()
+        nats[row] -= hit.sum(dtype=np.float64)
     return nats
 
 

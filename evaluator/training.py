@@ -2,7 +2,8 @@
 
 Before the clock there is no data and `startup_seconds` at most. The clock is this process's own; saving is inside it. A
 checkpoint is a sealed memory file of plain float tensors (safetensors, read by hand: nothing is unpickled). What the
-candidate reports about itself (steps, tokens, depth, utilisation) is passed on for people and decides nothing.
+candidate reports about itself (steps, tokens, depth, utilisation) is passed on for people and decides nothing. The run is void
+when others had its CPU or its GPU (contention.py), never because the candidate did not use them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evaluator.wire import Child, Failed, Gone, Late, Packet, inert, is_frozen
+from evaluator.contention import Evidence, Watch, first_program
+from evaluator.defences import PRODUCTION, Defences
+from evaluator.inert import sentence
+from evaluator.wire import Child, Failed, Gone, Late, Packet, is_frozen
 from runners import Job, Outcome
 
 CHECKPOINT_BYTES = 2**30
@@ -45,38 +49,67 @@ class Orders:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What is left of the training. Seconds; `checkpoint` is a file descriptor; `facts` are the candidate's own words."""
+    """What is left of the training. `checkpoint` is a file descriptor; `facts` are the candidate's own words.
+
+    `spent` is in seconds and MiB, under the names of a measurement; `contention` what others took, in words.
+    """
 
     checkpoint: int = -1  # none yet
     params: int = 0
-    startup_seconds: float = 0.0
-    training_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    peak_memory_mb: float = 0.0
+    spent: dict[str, float] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
     note: str = ""
+    contention: str = ""
 
 
-def train(child: Child, job: Job, orders: Orders, tokens: int, tell: Tell) -> Trained:
-    """Let it build, start the clock, give it the data, take what it saves. The child is dead afterwards. Raises Failed."""
+def train(
+    child: Child, job: Job, orders: Orders, tokens: int, tell: Tell, *, cpus: frozenset[int], defences: Defences = PRODUCTION
+) -> Trained:
+    """Let it build, start the clock, give it the data, take what it saves. The child is dead afterwards.
+
+    `cpus` are those that it may use. Raises Failed, which says what was spent, also when the run is void.
+    """
     tell("building", None)
     begun = time.monotonic()
+    program = first_program(child.box.pid)  # before the candidate could start anything
     try:
-        child.send(orders.message("train") | {"seconds": job.budget_seconds}, [orders.source])
+        early = [] if defences.data_with_clock else [tokens]
+        child.send(orders.message("train") | {"seconds": job.budget_seconds}, [orders.source, *early])
         _until_start(child, begun + job.startup_seconds, job)
+        watch = Watch(child.box, program, cpus, job.budget_seconds, gpu=orders.device == "cuda")
         started = time.monotonic()
-        cpu = child.box.cpu_seconds()
         child.send({"do": "go", "seconds": job.budget_seconds}, [tokens])
-    except Gone:
-        raise died(child, "before session.start()") from None
+    except (Gone, Failed) as error:
+        failed = died(child, "before session.start()") if isinstance(error, Gone) else error
+        failed.spent = {"startup_seconds": time.monotonic() - begun}
+        raise failed from None
     tell("training", job.budget_seconds)
-    trained, ended = _until_end(child, started, job.budget_seconds)
-    trained = replace(trained, cpu_seconds=max(0.0, child.box.cpu_seconds() - cpu), peak_memory_mb=child.box.peak_memory_mb())
-    trained = replace(trained, startup_seconds=started - begun, training_seconds=time.monotonic() - started)
+    try:
+        trained, ended = _until_end(child, started, job.budget_seconds, watch, defences)
+        evidence = watch.finish()
+        child.kill()
+        _refuse(trained, ended, evidence, job.budget_seconds, defences)
+    except Failed as failed:
+        failed.spent = _spent(watch, begun, started)
+        raise
+    note = ended.reason if ended else ""
+    return replace(trained, spent=_spent(watch, begun, started), note=note, contention=str(evidence))
+
+
+def _spent(watch: Watch, begun: float, started: float) -> dict[str, float]:
+    """Of CPU and memory what was seen while it lived."""
+    seconds = watch.finish().seconds
+    return {"startup_seconds": started - begun, "training_seconds": seconds, "cpu_seconds": watch.cpu_seconds,
+            "peak_memory_mb": watch.peak_memory_mb}  # fmt: skip
+
+
+def _refuse(trained: Trained, ended: Failed | None, evidence: Evidence, seconds: float, defences: Defences) -> None:
+    """Raise Failed when there is no result to score. What cannot have come from a lack of time or memory is never void."""
+    void = evidence.void(defences.void_share, others_only=defences.others_only)
+    if void and (ended is None or ended.outcome in (Outcome.OOM, Outcome.TIMEOUT)):
+        raise Failed(Outcome.VOID, void)
     if trained.checkpoint < 0:
-        raise _nothing(child, ended, job.budget_seconds)
-    child.kill()
-    return replace(trained, note=ended.reason if ended else "")
+        raise _nothing(ended, seconds)
 
 
 def _until_start(child: Child, until: float, job: Job) -> None:
@@ -97,38 +130,40 @@ def _until_start(child: Child, until: float, job: Job) -> None:
             raise Failed(Outcome.INVALID, "a checkpoint was saved before session.start()")
 
 
-def _until_end(child: Child, started: float, seconds: float) -> tuple[Trained, Failed | None]:
+def _until_end(
+    child: Child, started: float, seconds: float, watch: Watch, defences: Defences
+) -> tuple[Trained, Failed | None]:  # fmt: skip
     """The last checkpoint in time, and how it ended if that was not by a plain `done`."""
     trained = Trained()
     while True:
         try:
-            packet = child.hear(started + seconds)
+            packet = child.hear(started + seconds + defences.late_seconds, watch.look)
         except Late:
             return trained, Failed(Outcome.TIMEOUT, f"still running at {seconds:g} s")
         except Gone:
             return trained, died(child, "while training")
         trained = replace(trained, facts=trained.facts | _facts(packet.message.get("facts")))
         if packet.say == "save":
-            trained = _take(trained, packet)
+            trained = _take(trained, packet, plain=defences.plain_checkpoint)
             continue
         packet.drop()
         if packet.say == "failed":
             return trained, blamed(packet)
-        if packet.say == "done":
+        if packet.say == "done" and not defences.late_seconds:
             return trained, None
 
 
-def _take(trained: Trained, packet: Packet) -> Trained:
+def _take(trained: Trained, packet: Packet, *, plain: bool) -> Trained:
     if len(packet.fds) != 1:
         packet.drop()
         raise Failed(Outcome.INVALID, "a checkpoint must be exactly one memory file")
-    params = checked(packet.fds[0])
+    params = checked(packet.fds[0]) if plain else 0
     if trained.checkpoint >= 0:
         os.close(trained.checkpoint)
     return replace(trained, checkpoint=packet.fds[0], params=params)
 
 
-def _nothing(child: Child, ended: Failed | None, seconds: float) -> Failed:
+def _nothing(ended: Failed | None, seconds: float) -> Failed:
     if ended is None:
         return Failed(Outcome.CRASH, "train() returned without session.save(): there is no result")
     if ended.outcome is Outcome.TIMEOUT:
@@ -178,7 +213,7 @@ def _span(name: str, entry: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _refused(why: str) -> Failed:
-    return Failed(Outcome.INVALID, f"the checkpoint was refused: {inert(why)}")
+    return Failed(Outcome.INVALID, f"the checkpoint was refused: {sentence(why)}")
 
 
 def _facts(raw: object) -> dict[str, float]:
@@ -194,7 +229,7 @@ def _facts(raw: object) -> dict[str, float]:
 
 def blamed(packet: Packet) -> Failed:
     """What a candidate's own exception means."""
-    error = inert(str(packet.message.get("error", "")))[:500].strip() or "it failed and did not say why"
+    error = sentence(str(packet.message.get("error", "")))[:500] or "it failed and did not say why"
     outcome = Outcome.OOM if OUT_OF_MEMORY.search(error) else Outcome.CRASH
     return Failed(outcome, error)
 
@@ -207,6 +242,6 @@ def died(child: Child, when: str) -> Failed:
     status = child.kill()
     by = -status if status < 0 else status - 128
     if by == signal.SIGKILL:
-        return Failed(Outcome.OOM, f"the process was killed {when}, most likely for its memory")
+        return Failed(Outcome.OOM, f"the process was killed {when}: {child.box.why_killed or 'most likely for its memory'}")
     words = f"by signal {by}" if 0 < by < 65 else f"with exit status {status}"
     return Failed(Outcome.CRASH, f"the process ended {words} {when}")

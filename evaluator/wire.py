@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import mmap
 import os
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluator.inert import tail
 from runners import Outcome
 from runners.local import Box, Confinement, Program
 
@@ -37,6 +39,7 @@ class Failed(Exception):
         self.outcome = outcome
         self.reason = reason
         self.log = ""  # what the process that failed printed last
+        self.spent: dict[str, Any] = {}  # what it cost until then, under the names of a measurement
 
 
 class Late(Exception):
@@ -95,8 +98,11 @@ class Child:
         except OSError:  # it is gone, or does not listen
             raise Gone from None
 
-    def hear(self, until: float) -> Packet:
-        """The next packet. Raises Late at monotonic second `until`, Gone, or Failed when it is no packet of ours."""
+    def hear(self, until: float, look: Callable[[], float] = lambda: math.inf) -> Packet:
+        """The next packet. Raises Late at monotonic second `until`, Gone, or Failed when it is no packet of ours.
+
+        Meanwhile `look` is called, which says after how many seconds it wants to be called again.
+        """
         poll = select.poll()
         for fd in (self._socket.fileno(), self.box.output, self.box.pidfd):
             poll.register(fd, select.POLLIN)
@@ -104,7 +110,7 @@ class Child:
             left = until - time.monotonic()
             if left <= 0:
                 raise Late
-            ready = {fd for fd, _ in poll.poll(left * 1000 + 1)}
+            ready = {fd for fd, _ in poll.poll(min(left, max(0.0, look())) * 1000 + 1)}
             if self.box.output in ready and not self._drain():
                 poll.unregister(self.box.output)
             if self._socket.fileno() in ready:
@@ -155,12 +161,7 @@ class Child:
 
     def tail(self) -> str:
         """The last lines that it printed, made inert."""
-        return inert(self._printed.decode(errors="replace"))[-TAIL:]
-
-
-def inert(text: str) -> str:
-    """Without control characters (terminal escapes, bidirectional marks), line ends and tabs apart."""
-    return "".join(c for c in text if c in "\n\t" or c.isprintable())
+        return tail(self._printed.decode(errors="replace"), TAIL)
 
 
 def frozen(name: str, data: bytes | memoryview) -> int:
@@ -179,6 +180,15 @@ def shared(name: str, size: int) -> tuple[int, mmap.mmap]:
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SIZED)
     return fd, mmap.mmap(fd, size)
+
+
+def copied(fd: int) -> int:
+    """A frozen copy. Two processes that share a file can talk: by its offset, by locks, by its content unless that is sealed."""
+    size = os.fstat(fd).st_size
+    if not size:
+        return frozen("copy", b"")
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as content:
+        return frozen("copy", memoryview(content))
 
 
 def is_frozen(fd: int) -> bool:

@@ -55,6 +55,7 @@ class Job:
     device: str = "auto"  # "cpu", "cuda" or "auto"
     sandbox: str = "required"  # "required", "if-available" (the demo) or "none"
     vault: bool = False  # also score the private split
+    scoring_cap_seconds: float = 0.0  # the most `scoring_cpu_seconds` may be; 0: only the judge's general limit on wall time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +78,12 @@ class Measurement:
     cpu_seconds: float = 0.0
     startup_seconds: float = 0.0
     scoring_seconds: float = 0.0
+    scoring_cpu_seconds: float = 0.0  # of the scored process, model building included, seen from outside; with a GPU wall clock
     total_seconds: float = 0.0
     overhead_seconds: float = 0.0  # total less training and scoring
     steps: int = 0
     tokens: int = 0
+    tokens_per_second: float = 0.0  # of those that it says it trained on
     params: int = 0
     depth: int = 0
     mfu_percent: float | None = None

@@ -1,7 +1,7 @@
 """The walls of THE sandbox by bubblewrap: its command line, and whether it works on this machine.
 
 Started by root, the program inside gets a user number of its own, which owns nothing: Linux does not count the processes of
-root. bubblewrap makes the mounts as root then, and a few words of Python inside change the user (setuid, no user namespace).
+root. bubblewrap makes the mounts as root then, and the first process inside changes the user (setuid, no user namespace).
 Started by anybody else it makes a user namespace. How it is limited, watched and killed is not here.
 """
 
@@ -26,7 +26,19 @@ REFUSED = (
     "bubblewrap cannot make a sandbox here ({}): allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
     "24.04 also kernel.apparmor_restrict_unprivileged_userns=0), or in a container add --security-opt seccomp=unconfined"
 )
-BECOME = "import os, sys; n = int(sys.argv[1]); os.setgroups([]); os.setgid(n); os.setuid(n); os.execv(sys.argv[2], sys.argv[2:])"
+# The first process of the namespace: bubblewrap's own would stand beside the program without a filter, and as the same user
+# where there is no second one, so that /proc/1/mem led around the filter. It keeps our user number, or bubblewrap, which has no
+# privileges left, could not end it (PR_SET_PDEATHSIG, 1) when it ends itself.
+FIRST = """import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if (child := os.fork()) == 0:
+    if sys.argv[1] != "same":
+        n = int(sys.argv[1]); os.setgroups([]); os.setgid(n); os.setuid(n)
+    os.execv(sys.argv[2], sys.argv[2:])
+while (ended := os.wait())[0] != child:
+    pass
+code = os.waitstatus_to_exitcode(ended[1])
+os._exit(code if code >= 0 else 128 - code)"""
 PYTHON = (sys.executable, "-I", "-B")
 
 
@@ -45,7 +57,7 @@ def refusal() -> str | None:
     """None when bubblewrap works on this machine, else why not and what to do (costs about 50 ms, once)."""
     if bwrap() is None:
         return MISSING
-    return None if changes_user() else _failure([*walls(Confinement(), user=None), "--", "/bin/true"])
+    return None if changes_user() else _failure([*walls(Confinement(), user=None), "/bin/true"])
 
 
 @cache
@@ -69,7 +81,7 @@ def walls(how: Confinement, *, user: int | None, script: Path | None = None, cal
 
     Order matters: a later mount covers an earlier one.
     """
-    argv = [bwrap() or "bwrap", *_namespaces(user), "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    argv = [bwrap() or "bwrap", *_namespaces(user), "--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if user is not None:
         argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]  # lost with the change of user
     argv += ["--seccomp", str(calls)] if calls is not None else []
@@ -80,7 +92,7 @@ def walls(how: Confinement, *, user: int | None, script: Path | None = None, cal
     argv += [*_files(how), *(_gpu() if how.gpu else [])]
     argv += ["--dir", "/job", "--ro-bind", str(script), f"/job/{script.name}"] if script else []
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
-    return argv if user is None else [*argv, "--", sys.executable, "-I", "-S", "-c", BECOME, str(user)]
+    return [*argv, "--", sys.executable, "-I", "-S", "-c", FIRST, "same" if user is None else str(user)]
 
 
 def _namespaces(user: int | None) -> list[str]:

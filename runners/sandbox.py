@@ -88,7 +88,7 @@ class Box:
     def __init__(self, program: Program, how: Confinement) -> None:
         self.boxed = how.boxed
         self.kind = (how.kind or kind()) if how.boxed else ""
-        if how.boxed and (why := kinds().get(self.kind, available())):
+        if how.boxed and (why := kinds().get(self.kind, available() or f"there is no kind of sandbox called {self.kind!r}")):
             raise SandboxError(why)
         self._group: cgroup.Group | None = None
         self._user = _user(self.kind, how, program.script)
@@ -137,8 +137,7 @@ class Box:
             files.callback(os.close, calls)
             os.pwrite(calls, seccomp.filter_for(), 0)
             walls = bubblewrap.walls(how, user=self._user, script=program.script, calls=calls if how.filtered else None)
-            inside = [*bubblewrap.PYTHON, f"/job/{program.script.name}", *program.arguments]
-            orders["argv"] = [*walls, *(["--"] if self._user is None else []), *inside]
+            orders["argv"] = [*walls, *bubblewrap.PYTHON, f"/job/{program.script.name}", *program.arguments]
             return (calls,)
         if self.kind == "landlock":
             rules = landlock.rules(_reach(how, program.script, str(self._tmp)))

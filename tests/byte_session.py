@@ -65,17 +65,34 @@ def after(token):
 def serve(model):
     """Answer batches for ever with `model(windows) -> rows of positions of logits`; None leaves the answer as it is."""
     asked, answer = (mmap.mmap(fd, 0) for fd in fds[2:4])
-    context, vocab, rows = order["context"], order["vocab_size"], order["rows"]
+    context, vocab, rows, kind = order["context"], order["vocab_size"], order["rows"], order["answers"]
+    size = {"distributions": context * vocab, "numbers": context, "ends": vocab}[kind]
     say({"say": "loaded"})
     while True:
         batch, _ = hear()
-        at = batch["slot"] * rows * context
-        tokens = array.array("i", asked[4 * at : 4 * (at + batch["rows"] * context)])
-        out = model([list(tokens[i : i + context]) for i in range(0, len(tokens), context)])
+        at = batch["slot"] * rows
+        tokens = array.array("i", asked[4 * at * (context + 1) : 4 * (at + batch["rows"]) * (context + 1)])
+        lines = [list(tokens[i : i + context + 1]) for i in range(0, len(tokens), context + 1)]
+        out = model([line[:-1] for line in lines])
         if out is not None:
-            flat = array.array("f", (x for window in out for position in window for x in position)).tobytes()
-            answer[4 * at * vocab : 4 * at * vocab + len(flat)] = flat
+            chosen = [choose(kind, window, line) for window, line in zip(out, lines, strict=True)]
+            flat = array.array("f", (x for window in chosen for x in window)).tobytes()
+            answer[4 * at * size : 4 * at * size + len(flat)] = flat
         say({"say": "scored", "slot": batch["slot"]})
+
+
+def choose(kind, window, line):
+    """Of the logits of a window: all, the log-probabilities of the next tokens, or one position."""
+    if kind == "ends":
+        return window[line[-1]]
+    if kind == "numbers":
+        return [logits[target] - log_sum(logits) for logits, target in zip(window, line[1:], strict=True)]
+    return [x for logits in window for x in logits]
+
+
+def log_sum(logits):
+    most = max(logits)
+    return most + math.log(sum(math.exp(x - most) for x in logits))
 
 
 def honest(windows):

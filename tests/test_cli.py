@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from bot.events import Event
 from bot.interrupts import Interrupts
 from bot.screen import Screen
 from bot.workspace import Told, find
-from runners import Job, Outcome
+from runners import Job, Measurement, Outcome
 from runners.scripted import ScriptedRunner, measurement
 from tests.laptop import Slow, autoresearch, better, copied, environment, machine, project
 
@@ -194,6 +195,40 @@ def test_measure_prints_the_summary_of_the_original(
     assert block[0] == "val_bpb:          2.100070" and block[4] == "mfu_percent:      n/a" and "UNSANDBOXED" in out
     assert main(["measure", "trainer/train.py", "--json", "--seed", "7"], machine(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out)["val_bpb"] == 2.10007
+
+
+def test_measure_with_several_seeds_says_mean_and_sigma(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three seeds are three runs: their mean, the sigma of one run, what was audited and on what it was measured."""
+    monkeypatch.chdir(project(tmp_path / "project"))
+    spread = machine(tmp_path, lambda job: replace(measurement(job, val_bpb=2.0 + 0.01 * (job.seed - 7)), audit="256 prefixes"))
+    assert main(["measure", "--seed", "7", "--seeds", "3"], spread) == 0
+    out = capsys.readouterr().out
+    assert "mean         2.010000  (3 of 3 runs)" in out and "sigma        0.010000  (0.50 % of the mean)" in out
+    assert out.count("256 prefixes") == 3 and "fingerprint  scripted" in out and "unsandboxed" in out
+    assert main(["measure", "--seeds", "2", "--json"], machine(tmp_path)) == 0
+    seeds = [m["seed"] for m in json.loads(capsys.readouterr().out)]
+    assert len(seeds) == 2
+
+
+def test_measure_does_a_void_run_again_with_the_same_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice at most; a machine that stays busy is told, and the seed never changes."""
+    monkeypatch.chdir(project(tmp_path / "project"))
+    seen: list[int] = []
+
+    def script(job: Job) -> Measurement:
+        seen.append(job.seed)
+        void = len(seen) < 3 or job.seed == 8
+        return measurement(job, outcome=Outcome.VOID, reason="void, busy") if void else measurement(job, val_bpb=2.0)
+
+    assert main(["measure", "--seed", "7"], machine(tmp_path, script)) == 0
+    assert seen == [7, 7, 7]
+    assert main(["measure", "--seed", "8"], machine(tmp_path, script)) == 1
+    assert seen == [7] * 3 + [8] * 3
+    assert "3 times with seed 8: wait until the machine is quiet" in told(capsys)
 
 
 def test_measure_says_why_there_is_no_number(

@@ -8,7 +8,7 @@ import os
 import socket
 import textwrap
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,18 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from evaluator import audit, score
+from evaluator import audit, score, scorer
 from evaluator.bench import SESSION, Bench, Cores
+from evaluator.defences import Defences
+from evaluator.inert import inert
 from evaluator.measure import judge, measure
 from evaluator.prepare import HeldOut, Prepared
 from evaluator.training import checked
-from evaluator.wire import FROZEN, Failed, frozen, inert
+from evaluator.wire import FROZEN, Failed, frozen
 from runners import Job, Measurement, Outcome
 from runners.local import SandboxError, available
 
 BYTES = Path(__file__).with_name("byte_session.py")
 VOCAB, CONTEXT, BOS = 16, 8, 15
 BOXED = available() is None
+CALM = Defences(void_share=math.inf)  # what else runs on the machine of a test makes nothing void
 
 
 def texts(seed: int) -> HeldOut:
@@ -62,19 +65,24 @@ class Asked:
     startup: float = 5.0
     vault: bool = False
     sandbox: str = "if-available"
+    cap: float = 0.0
 
 
 def job(source: str, asked: Asked) -> Job:
     return Job(
         run="r1", commit="c0ffee", source=textwrap.dedent(source), seed=7, nonce="secret", budget_seconds=asked.budget,
         startup_seconds=asked.startup, deadline=time.time() + 60, vault=asked.vault, sandbox=asked.sandbox,
+        scoring_cap_seconds=asked.cap,
     )  # fmt: skip
 
 
-def judged(source: str, *, data: Prepared = DATA, session: Path = BYTES, boxed: bool = BOXED, **asked: object) -> Measurement:
+def judged(
+    source: str, *, data: Prepared = DATA, session: Path = BYTES, boxed: bool = BOXED, defences: Defences = CALM, **asked: object
+) -> Measurement:  # fmt: skip
     bench = Bench(Cores.split(os.sched_getaffinity(0)), boxed=boxed, gpu=False, session=session)
+    wanted = job(source, Asked(**asked))  # type: ignore[arg-type]
     try:
-        return judge(job(source, Asked(**asked)), data, bench, lambda *_: None, begun=time.monotonic())  # type: ignore[arg-type]
+        return judge(wanted, data, bench, lambda *_: None, begun=time.monotonic(), defences=defences)
     finally:
         bench.close()
 
@@ -97,7 +105,7 @@ def test_an_honest_candidate_gets_its_bits_per_byte() -> None:
     assert got.vault_bpb == pytest.approx(expected(DATA.vault), rel=1e-6)
     assert (got.run, got.commit, got.seed, got.nonce, got.sandboxed) == ("r1", "c0ffee", 7, "secret", BOXED)
     assert got.params == 1
-    assert "128 prefixes" in got.audit
+    assert "256 prefixes" in got.audit
     assert "made-up" in got.fingerprint
     assert "5 s" in got.fingerprint
 
@@ -234,11 +242,13 @@ CHEATS = {
     " for i, t in enumerate(w)] for w in windows]",
     "looks at the last token of the window": "[[[x + 0.1 * w[-1] * (v == 3) for v, x in enumerate(after(t))] for t in w]"
     " for w in windows]",
-    "looks at the other windows": "[[[x + 1e-3 * sum(map(sum, windows)) * (v == 3) for v, x in enumerate(after(t))] for t in w]"
-    " for w in windows]",
+    "looks at the other windows": "(lambda total: [[[x + 1e-3 * total * (v == 3) for v, x in enumerate(after(t))] for t in w]"
+    " for w in windows])(sum(map(sum, windows)))",
+}
+RESTLESS = {
     "remembers what it was shown": "[[[x + 0.01 * (seen.append(t) or len(seen)) * (v == 3) for v, x in enumerate(after(t))]"
     " for t in w] for w in windows]",
-    "is not deterministic": "[[[x + rng.random() * (v == 3) for v, x in enumerate(after(t))] for t in w] for w in windows]",
+    "is random": "[[[x + rng.random() * (v == 3) for v, x in enumerate(after(t))] for t in w] for w in windows]",
 }
 
 
@@ -254,6 +264,29 @@ else:
     got = judged(source)
     assert (got.outcome, got.val_bpb) == (Outcome.INVALID, None)
     assert "depends on more than the tokens before it" in got.reason
+
+
+@pytest.mark.parametrize("restless", RESTLESS)
+@pytest.mark.parametrize("commit", [False, True])
+def test_scoring_that_is_not_deterministic_is_invalid_with_that_reason(restless: str, *, commit: bool) -> None:
+    """A few windows are asked twice, at different times; the answers must agree."""
+    source = TRAIN + f"""
+else:
+    import random
+    seen, rng = [], random.Random()
+    serve(lambda windows: {RESTLESS[restless]})
+"""
+    got = judged(source, defences=replace(CALM, commit=commit))
+    assert (got.outcome, got.val_bpb) == (Outcome.INVALID, None)
+    assert "not deterministic" in got.reason
+
+
+def test_committed_numbers_give_the_same_score() -> None:
+    """Whether whole distributions come over or one number a token, an honest candidate gets the same number."""
+    got = judged(HONEST, vault=True, defences=replace(CALM, commit=True))
+    assert (got.outcome, got.reason) == (Outcome.OK, "")
+    assert got.val_bpb == pytest.approx(expected(DATA.public), rel=1e-6)
+    assert got.vault_bpb == pytest.approx(expected(DATA.vault), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +307,7 @@ def test_a_failed_scoring_has_an_outcome_a_reason_and_no_number(serving: str, ou
 
 def test_memory_short_while_scoring_is_tried_once_more_with_half_the_batch() -> None:
     """Good training is not lost to the judge's own batch size; a second failure is final."""
-    rows = score.SLOT_BYTES // (4 * CONTEXT * VOCAB)
+    rows = scorer.SLOT_BYTES // (4 * CONTEXT * VOCAB)
     once = TRAIN + f"""
 else:
     if order["rows"] == {rows}: raise MemoryError()
@@ -406,10 +439,10 @@ def test_a_prefix_shows_the_true_tokens_up_to_its_cut_and_none_after() -> None:
     """What follows the cut is made up anew: it agrees with the text no more often than chance."""
     pile = score.windows([texts(3)], bos=BOS, context=CONTEXT)
     random = np.random.default_rng(0)
-    sample = audit.draw(pile.scored, random)
+    sample = audit.draw(pile.scored, 256, random)
     shown = audit.prefixes(pile.inputs, sample, VOCAB, random)
     true = np.arange(CONTEXT) <= sample.cuts[:, None]
-    assert len(set(sample.rows.tolist())) == len(sample.rows) == audit.PREFIXES
+    assert len(set(sample.rows.tolist())) == len(sample.rows) == 256
     assert (shown == pile.inputs[sample.rows])[true].all()
     assert (shown == pile.inputs[sample.rows])[~true].mean() < 0.12
     assert pile.scored[sample.rows, sample.cuts].all()
@@ -417,7 +450,7 @@ def test_a_prefix_shows_the_true_tokens_up_to_its_cut_and_none_after() -> None:
 
 def test_control_characters_are_taken_out_of_text_for_people() -> None:
     """Line ends and tabs stay."""
-    assert inert("a\x1b[31mb\u202e\r\n\tc\x00") == "a[31mb\n\tc"
+    assert inert("a\x1b[31mb\u202e\r\n\tc\x00") == "ab\n\tc"
 
 
 TORCH = '''

@@ -50,6 +50,7 @@ PEERS = [
     ("bot.forge.*", "bot.forge.limits"),
     ("bot.report.*", "bot.forge"),
     ("bot.report.*", "bot.report.quoting"),
+    ("bot.report.*", "bot.report.claims"),
     ("bot.report.page", "bot.report.chart"),
 ]
 # What may be imported across folders. A trainer is a program in a sandbox: nothing imports it, it knows only its contract.

@@ -232,25 +232,41 @@ def _train(line: Line, order: dict[str, Any], fds: list[int]) -> None:
 
 
 def _score(line: Line, order: dict[str, Any], fds: list[int]) -> None:
-    """Answer batches of windows with logits until we are killed; slots alternate, so that the judge can read one meanwhile."""
-    source, checkpoint, tokens, logits = fds
+    """Answer batches of windows until we are killed; slots alternate, so that the judge can read one meanwhile.
+
+    The last column of what is asked is, by the kind of answers: nothing; the last next token; the one position that is asked.
+    """
+    source, checkpoint, tokens, answers = fds
     model = _build(_load(order, source), order["seed"])
     model.load_state_dict(unpack(checkpoint))
     model.eval().requires_grad_(False)
-    shape = (order["slots"], order["rows"], CONTEXT)
-    asked = torch.frombuffer(_mapped(tokens, private=False), dtype=torch.int32).view(shape)
-    answer = torch.frombuffer(_mapped(logits, private=False), dtype=torch.float32).view(*shape, VOCAB_SIZE)
+    question = (order["slots"], order["rows"], CONTEXT + 1)
+    each = {"distributions": (CONTEXT, VOCAB_SIZE), "numbers": (CONTEXT,), "ends": (VOCAB_SIZE,)}[order["answers"]]
+    asked = torch.frombuffer(_mapped(tokens, private=False), dtype=torch.int32).view(question)
+    answer = torch.frombuffer(_mapped(answers, private=False), dtype=torch.float32).view(*question[:2], *each)
     line.say({"say": "loaded"})
     while True:
         batch, _ = line.hear()
         slot, rows = batch["slot"], batch["rows"]
         with torch.no_grad():
-            out = model(asked[slot, :rows].to(DEVICE, torch.int64))
-        if tuple(out.shape) != (rows, CONTEXT, VOCAB_SIZE):
-            raise ValueError(f"the model returned {tuple(out.shape)} for {rows} windows of {CONTEXT} tokens, "
-                             f"not {(rows, CONTEXT, VOCAB_SIZE)}")  # fmt: skip
-        answer[slot, :rows].copy_(out)
+            answer[slot, :rows].copy_(_answer(model, order["answers"], asked[slot, :rows].to(DEVICE, torch.int64)))
         line.say({"say": "scored", "slot": slot})
+
+
+def _answer(model: torch.nn.Module, kind: str, asked: torch.Tensor) -> torch.Tensor:
+    """Logits of all positions, log-probabilities of the next tokens, or logits of one position of each window."""
+    inputs, last = asked[:, :-1].contiguous(), asked[:, -1:]
+    out = model(inputs)
+    if tuple(out.shape) != (*inputs.shape, VOCAB_SIZE):
+        raise ValueError(f"the model returned {tuple(out.shape)} for {len(inputs)} windows of {CONTEXT} tokens, "
+                         f"not {(*inputs.shape, VOCAB_SIZE)}")  # fmt: skip
+    if kind == "distributions":
+        return out  # type: ignore[no-any-return]
+    if kind == "ends":
+        return out.gather(1, last[:, :, None].expand(-1, -1, VOCAB_SIZE))[:, 0]  # type: ignore[no-any-return]
+    targets = torch.cat((inputs[:, 1:], last), dim=1)
+    loss = torch.nn.functional.cross_entropy(out.flatten(0, 1).float(), targets.flatten(), reduction="none")
+    return -loss.view(targets.shape)
 
 
 def _as_contract() -> None:

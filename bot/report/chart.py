@@ -1,22 +1,36 @@
 """The running best of a campaign as an SVG drawing: one step line, every experiment a point. No script, no file beside it.
 
-A failed run has no number: it is a cross on the axis and touches neither the scale nor the line. Colours come from the classes
-that page.py styles. Not here: any text beside the drawing.
+A failed run has no number: it is a cross on the axis and touches neither the scale nor the line. Light or dark as the reader's
+system is. Not here: any text beside the drawing.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from bot.report import WORDS, in_order
+from bot.report import called, in_order, mean, measured, word
 from bot.report.quoting import visible
 from bot.state import WITHDRAWN, Campaign, Candidate
 
+KEPT = ("merged", "adopted")
 WIDTH, HEIGHT = 760, 300  # of the drawing; LEFT to RIGHT and TOP to BOTTOM is the plot in it
 LEFT, RIGHT, TOP, BOTTOM = 64, 740, 20, 238
+COLOURS = """
+:root { color-scheme: light dark; --ink: #1c2024; --soft: #5d666f; --faint: #e3e6e9; --paper: #fdfdfc; --good: #0b7a4b;
+  --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --soft: #9aa3ab; --faint: #33393f; --paper: #15181b;
+  --good: #4cc38a; --bad: #ff8a80; } }
+"""
+STYLE = """
+svg { font-size: 12px; } svg text { fill: var(--soft); } svg .number { fill: var(--good); text-anchor: middle; font-weight: 600; }
+.axis { stroke: var(--soft); } .grid { stroke: var(--faint); } .best { fill: none; stroke: var(--good); stroke-width: 2; }
+.kept { fill: var(--good); stroke: var(--paper); stroke-width: 1.5; } .discarded { fill: var(--soft); opacity: .55; }
+.failed { stroke: var(--bad); stroke-width: 2; }
+"""
 HEADROOM = 1.0  # of the range from best to start; worse points than that are drawn at the edge, or one bad run would flatten all
 
 
@@ -27,6 +41,8 @@ class Point:
     x: int
     candidate: Candidate
     score: float | None
+    words: str
+    holds: bool  # the line goes through it: it was kept, and it was run on its own account
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +60,17 @@ class Scale:
         return TOP + (BOTTOM - TOP) * (self.high - min(score, self.high)) / (self.high - self.low)
 
 
+def alone(c: Campaign) -> str:
+    """The drawing as a file: its own colours on its own ground, and no link, since a picture in a page has none."""
+    drawn = re.sub(r"</?a\b[^>]*>", lambda tag: "</g>" if tag[0] == "</a>" else "<g>", svg(c))
+    ground = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="var(--paper)"/>'
+    head = f"<style>{COLOURS}{STYLE}svg {{ font-family: system-ui, sans-serif; }}\n</style>\n{ground}"
+    opened, rest = drawn.split(">", 1)
+    return f'{opened} xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">\n{head}{rest}\n'
+
+
 def svg(c: Campaign) -> str:
-    """The drawing; also for a campaign without a number, or whose first row is a crash."""
+    """The drawing for a page that has COLOURS and STYLE; also for a campaign without a number, or whose first row is a crash."""
     points = list(_points(c))
     scale = _scale(points)
     numbers = sum(p.score is not None for p in points)
@@ -56,7 +81,7 @@ def svg(c: Campaign) -> str:
 
 
 def _kept(point: Point) -> bool:
-    return point.candidate.why in ("merged", "adopted")
+    return point.candidate.why in KEPT
 
 
 def _points(c: Campaign) -> Iterator[Point]:
@@ -64,8 +89,10 @@ def _points(c: Campaign) -> Iterator[Point]:
     for candidate in in_order(c):
         if candidate.why in WITHDRAWN:
             continue
-        done += not candidate.base
-        yield Point(x=done, candidate=candidate, score=candidate.mean if candidate.outcome == "ok" else None)
+        done += candidate.edit
+        score = mean(candidate) if candidate.outcome == "ok" else None
+        holds = candidate.why in KEPT and bool(measured(candidate))
+        yield Point(x=done, candidate=candidate, score=score, words=word(c, candidate), holds=holds)
 
 
 def _scale(points: list[Point]) -> Scale:
@@ -109,7 +136,7 @@ def _short(value: float, scale: Scale) -> str:
 
 def _line(points: list[Point], scale: Scale) -> str:
     """Where the default branch stood, from the first base to the last verdict."""
-    held = [(scale.x(p.x), scale.y(p.score)) for p in points if p.score is not None and _kept(p)]
+    held = [(scale.x(p.x), scale.y(p.score)) for p in points if p.score is not None and p.holds]
     if not held:
         return ""
     steps = "".join(f" H{x:.1f} V{y:.1f}" for x, y in held[1:])
@@ -124,8 +151,8 @@ def _mark(point: Point, scale: Scale) -> str:
         said = "no number"
     else:
         shape, said = _shape(point, scale), f"{point.score:.6f}"
-    name = "base" if candidate.base else f"#{candidate.n} {candidate.title}"
-    title = escape(visible(f"{name}: {said}, {WORDS.get(candidate.why, candidate.why)}"))
+    name = called(candidate) if candidate.base else f"#{candidate.n} {candidate.title}"
+    title = escape(visible(f"{name}: {said}, {point.words}"))
     drawn = f"<title>{title}</title>{shape}"
     return f"<g>{drawn}</g>" if candidate.base else f'<a href="#c{candidate.n}">{drawn}</a>'
 

@@ -1,37 +1,38 @@
 """What the bot writes for people on the forge and in commits: render(state) -> text, within GitHub's limits.
 
 Facts come from the diff and from the log; what a proposer, a person or a program says is shown as a quotation (quoting.py).
-Not here: posting any of it, deciding anything.
+Not here: posting any of it, deciding anything; the comment of a whole campaign (status.py).
 """
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 
-from bot.decide import stop_reason
 from bot.forge import Check
-from bot.report import WORDS, amount, compare, in_order, standing, tally, unsandboxed
-from bot.report.quoting import LINE, cell, fence, quiet, span
-from bot.state import Campaign, Candidate, branch_of
+from bot.report import WORDS, amount, called, claims, compare, count, percent, unsandboxed
+from bot.report.quoting import LINE, fence, quiet, span
+from bot.state import Campaign, Candidate, Kind, branch_of
 from evaluator.gate import Call, Verdict
 
 # Shares, in characters, of what GitHub takes: a title 256, a body 65,536, a check's summary and its text 65,535 each.
 TITLE, DIFF, QUOTE, LOG = 200, 40_000, 6_000, 50_000
 LABEL = "autoresearch"
+REVERT = "Nobody proposed this: the campaign takes back what it merged. It is none of the experiments."
 NO_MODEL = "No model proposed this: it is drawn from a list of known moves."
 
 
 def commit_message(c: Campaign, x: Candidate) -> str:
     """Of the candidate's commit. Depends on nothing that changes later: the same candidate gives the same commit."""
-    origin = NO_MODEL if _offline(x) else f"Proposed by {quiet(x.proposer, 80)}."
+    origin = _origin(x, quiet(x.proposer, 80))
     trailers = f"Campaign: {c.name}\nCandidate: {x.n}"
     return f"{quiet(x.title, 100) or 'untitled'}\n\n{_indented(x.hypothesis)}{origin}\n\n{trailers}\n"
 
 
 def merge_message(c: Campaign, x: Candidate, verdict: Verdict) -> str:
     """Of the one commit on the default branch."""
-    numbers = compare(c, x)
-    line = f"val_bpb {numbers.before:.6f} -> {numbers.after:.6f} ({percent(numbers.percent)})\n" if numbers else ""
+    numbers, alone = compare(c, x), ", in its first run alone" if x.predicted else ""
+    line = f"val_bpb {numbers.before:.6f} -> {numbers.after:.6f} ({percent(numbers.percent)}){alone}\n" if numbers else ""
     trailers = f"Campaign: {c.name}\nCandidate: {x.n}\nPull-Request: {x.pull}\nMeasured-Commit: {x.head}"
     head = quiet(x.title, 100) or "untitled"
     return f"{head}\n\n{line}{quiet(verdict.reason, LINE)}\n\n{_indented(x.hypothesis)}{trailers}\n"
@@ -47,11 +48,14 @@ def labels(x: Candidate, reason: str = "") -> tuple[str, ...]:
     return (LABEL, *(name for name, holds in marks if holds))
 
 
-def pull_body(c: Campaign, x: Candidate, diff: str, reason: str = "") -> str:
-    """The description: what changes, says who, what was measured, what it cost, how to see it for oneself."""
-    origin = NO_MODEL if _offline(x) else f"Proposed by {span(x.proposer)}."
+def pull_body(c: Campaign, x: Candidate, diff: str, reason: str = "", *, provisional: str = "") -> str:
+    """The description: what changes, says who, what was measured, what it cost, how to see it for oneself. `reason` is given
+    once it is settled, `provisional` when it is only built upon."""
+    now = f"**Settled:** {span(reason)}" if reason else "Not judged yet."
+    if provisional:
+        now = f"**Provisional:** what comes next builds on it, but it is not merged until it is certified. {span(provisional)}"
     parts = [
-        f"Candidate {x.n} of campaign {c.name}. {origin} {'**Settled:** ' + span(reason) if reason else 'Not judged yet.'}",
+        f"Candidate {x.n} of campaign {c.name}. {_origin(x, span(x.proposer))} {now}",
         f"### What changes\n\n{_facts(diff)}\n\n{_fenced_diff(c, x, diff)}",
         f"### Hypothesis, in the proposer's words\n\n{fence(_wrapped(x.hypothesis) or '(none given)', QUOTE)}",
         f"### Measured\n\n{_measured(c, x)}",
@@ -74,6 +78,8 @@ def check(c: Campaign, x: Candidate, verdict: Verdict | None) -> Check:
         kept = verdict.call is Call.KEEP
         conclusion = "success" if kept else "failure"
         title = f"{numbers.after:.6f} ({percent(numbers.percent)}): {'kept' if kept else 'not better'}"
+        if kept and (stack := claims.stack_of(c, x)):
+            title = f"{verdict.gain:+.6f} bpb for {claims.listed(stack.edits)} in {count(verdict.pairs, 'pair')}: certified"
     reason = verdict.reason if verdict else x.fault
     said = f"{span(reason)}\n\n" if reason else ""
     summary = f"{said}{_measured(c, x)}\n\n{_cost(x)}"
@@ -81,10 +87,13 @@ def check(c: Campaign, x: Candidate, verdict: Verdict | None) -> Check:
 
 
 def withdrawn_check(c: Campaign, x: Candidate, why: str, reason: str) -> Check:
-    """Of a candidate that leaves without a verdict: neither good nor bad."""
-    title = f"{WORDS.get(why, why)}: {quiet(reason, 150)}"
-    summary = f"Withdrawn without a verdict. {span(reason)}\n\n{_measured(c, x)}"
-    return Check(head=x.head, conclusion="cancelled", title=_sandbox(x, title), summary=summary, text=_log(x))
+    """Of a candidate that leaves without a verdict of its own: neither good nor bad, but red when its stack was rolled back."""
+    back = bool(x.predicted) and why == "worse"
+    title = f"{'not certified' if back else WORDS.get(why, why)}: {quiet(reason, 150)}"
+    said = "It was provisional, and the stack that it was in is not better." if back else "Withdrawn without a verdict."
+    summary = f"{said} {span(reason)}\n\n{_measured(c, x)}"
+    conclusion = "failure" if back else "cancelled"
+    return Check(head=x.head, conclusion=conclusion, title=_sandbox(x, title), summary=summary, text=_log(x))
 
 
 def closing(c: Campaign, x: Candidate, why: str, reason: str) -> str:
@@ -96,64 +105,11 @@ def closing(c: Campaign, x: Candidate, why: str, reason: str) -> str:
         "stopped": "The campaign ended before it was judged.",
     }
     said = meaning.get(why, "Its run gave no number, so there is nothing to compare.")
-    return f"Closed as **{WORDS.get(why, why)}**. {said}\n\n{span(reason)}\n\n{_measured(c, x)}\n"
-
-
-def status(c: Campaign) -> str:
-    """The one comment of a campaign: where it began, where it is, what came of every experiment, what comes next."""
-    counts = tally(c)
-    sum_up = " + ".join(f"{count} {WORDS[why]}" for why, count in counts.items() if count) or "none yet"
-    parts = [
-        f"**Campaign {c.name}: {c.settled} of {c.started.experiments} experiments done.**",
-        _standing(c),
-        f"{c.settled} done = {sum_up}. Beside: {c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run.",
-        _last_results(c),
-        f"**Next:** {_next(c)}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _standing(c: Campaign) -> str:
-    s = standing(c)
-    if s.start is None:
-        return "The base is not measured yet."
-    if s.best is None or s.candidate is None:
-        return f"Start: {s.start:.6f}. The base was changed by hand and is being measured."
-    gain = s.start - s.best
-    rows = [
-        "| val_bpb | mean | of |",
-        "|---|---|---|",
-        f"| start | {s.start:.6f} | the base, {_count(len(c.candidates[0].own), 'run')} |",
-        f"| best so far | {s.best:.6f} | {_name(s.candidate)}, {_count(len(s.candidate.own), 'run')} |",
-        f"| total gain | {gain:+.6f} ({percent(100 * gain / s.start)}) | not measured head to head |",
-    ]
-    return "\n".join(rows)
-
-
-def _last_results(c: Campaign) -> str:
-    last = [x for x in in_order(c) if not x.base][-10:]
-    if not last:
-        return ""
-    rows = ["| # | pull | what | val_bpb | gain | how it ended |", "|---|---|---|---|---|---|"]
-    for x in reversed(last):
-        numbers = compare(c, x)
-        score, gain = (f"{numbers.after:.6f}", percent(-numbers.percent)) if numbers else ("", "")
-        pull = "" if x.pull is None else f"#{x.pull}"
-        rows.append(f"| {x.n} | {pull} | {cell(x.title)} | {score} | {gain} | {WORDS.get(x.why, x.why)} |")
-    return "\n".join(rows)
-
-
-def _next(c: Campaign) -> str:
-    """What will happen without anybody's doing, as of the last event."""
-    if c.ended:
-        return f"nothing, it ended: {span(c.ended.reason)}"
-    if c.tip >= 0 and (ending := stop_reason(c, c.at)):
-        return f"it ends: {span(ending[1])}"
-    if c.paused:
-        return f"it is paused and waits for a person: {span(c.paused)}"
-    left = c.started.experiments - c.settled
-    live = [f"{_name(x)} is {x.stage} ({_count(x.runs, 'run')} so far)" for x in c.live.values()]
-    return "; ".join([*live, f"{_count(left, 'experiment')} to go"])
+    ended = WORDS.get(why, why)
+    if x.predicted and why == "worse":
+        ended = "rolled back"
+        said = "It looked better in its first run and was built upon, but fresh pairs did not certify the stack that it was in."
+    return f"Closed as **{ended}**. {said}\n\n{span(reason)}\n\n{_measured(c, x)}\n"
 
 
 def _measured(c: Campaign, x: Candidate) -> str:
@@ -167,24 +123,35 @@ def _measured(c: Campaign, x: Candidate) -> str:
     low_high = "none from a single run"
     if numbers.interval:
         low_high = f"{numbers.interval[0]:+.6f} to {numbers.interval[1]:+.6f}"
-    fresh = _count(numbers.pairs, "fresh run")
-    old, new = (f"{fresh}, interleaved", fresh) if numbers.pairs else ("its runs until then", "its first run")
+    parent, fresh = c.candidates[x.parent], count(numbers.pairs, "fresh run")
+    known = "its runs until then" + (", in part predicted and not run" if parent.assumed else "")
+    old, new = (f"{fresh}, interleaved", fresh) if numbers.pairs else (known, "its first run")
     rows = [
         f"| {c.settings.metric} ({c.settings.direction} is better) | |",
         "|---|---|",
-        f"| before: {_name(c.candidates[x.parent])}, {old} | {numbers.before:.6f} |",
+        f"| before: {called(parent)}, {old} | {numbers.before:.6f} |",
         f"| after: this candidate, {new} | {numbers.after:.6f} |",
         f"| gain | {numbers.gain:+.6f} ({percent(-numbers.percent)}) |",
         f"| 95 % interval of the gain | {low_high} |",
         f"| noise (sd of one run) | {numbers.sigma:.3g} |",
+        *_certified(c, x),
     ]
     return "\n".join(rows) + note
+
+
+def _certified(c: Campaign, x: Candidate) -> Iterator[str]:
+    """Mode stack: what fresh pairs said of all that was stacked, which is more than this one."""
+    stack = claims.stack_of(c, x)
+    if stack and stack.seen:
+        seen, how = stack.seen, "certified" if stack.kept else "not certified"
+        yield f"| {how}: {claims.listed(stack.edits)} together, {count(seen.pairs, 'fresh pair')} | {seen.gain:+.6f} |"
+        yield f"| 95 % interval of that | {seen.low:+.6f} to {seen.high:+.6f} |"
 
 
 def _cost(x: Candidate) -> str:
     if not x.runs:
         return "No run yet."
-    parts = [f"{_count(x.runs, 'run')} to judge it; every run has a fresh seed that the bot draws."]
+    parts = [f"{count(x.runs, 'run')} to judge it; every run has a fresh seed that the bot draws."]
     if (total := amount(x.result, "total_seconds")) is not None:
         training = amount(x.result, "training_seconds") or 0.0
         seed = x.result.get("seed")
@@ -219,7 +186,7 @@ def _facts(diff: str) -> str:
     if not files:
         return "The diff is empty: nothing would change."
     names = ", ".join(span(name) for name in files[:5]) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
-    return f"{names}: {_count(added, 'line')} added, {removed} removed."
+    return f"{names}: {count(added, 'line')} added, {removed} removed."
 
 
 def _fenced_diff(c: Campaign, x: Candidate, diff: str) -> str:
@@ -237,8 +204,10 @@ def _sandbox(x: Candidate, title: str) -> str:
     return f"{title}; unsandboxed" if unsandboxed(x) else title
 
 
-def _offline(x: Candidate) -> bool:
-    return x.proposer.startswith("mutate")
+def _origin(x: Candidate, proposer: str) -> str:
+    if x.kind is Kind.REVERT:
+        return REVERT
+    return NO_MODEL if x.proposer.startswith("mutate") else f"Proposed by {proposer}."
 
 
 def _wrapped(text: str) -> str:
@@ -250,15 +219,3 @@ def _indented(text: str) -> str:
     """A quotation inside a commit message: indented, no line of it can pass for a trailer."""
     lines = [quiet(line, 1000) for line in _wrapped(text[:QUOTE]).splitlines()]
     return textwrap.indent("\n".join(lines), "    ") + "\n\n" if lines else ""
-
-
-def _name(x: Candidate) -> str:
-    return "the base" if x.base else f"candidate {x.n}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def percent(value: float) -> str:
-    return f"{value:+.1f} %" if abs(value) >= 1 else f"{value:+.2f} %"

@@ -10,17 +10,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from html import escape
 
-from bot.report import WORDS, compare, standing, tally, unsandboxed
-from bot.report.chart import svg
+from bot.report import called, chart, claims, compare, count, outcomes, percent, standing, unsandboxed, word
 from bot.report.quoting import visible
-from bot.state import Campaign, Candidate, Stage
+from bot.state import Campaign, Candidate, Kind, Stage
 from evaluator import gate
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #5d666f; --faint: #e3e6e9; --paper: #fdfdfc; --card: #f4f5f5;
-  --good: #0b7a4b; --bad: #b3261e; --add: #e2f4e9; --del: #fbe6e4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --soft: #9aa3ab; --faint: #33393f; --paper: #15181b;
-  --card: #1d2125; --good: #4cc38a; --bad: #ff8a80; --add: #15301f; --del: #3a1d1b; } }
+OWN = """
+:root { --card: #f4f5f5; --add: #e2f4e9; --del: #fbe6e4; }
+@media (prefers-color-scheme: dark) { :root { --card: #1d2125; --add: #15301f; --del: #3a1d1b; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
   font-variant-numeric: tabular-nums; }
@@ -37,11 +34,7 @@ p, li { max-width: 46rem; }
 .tiles small { display: block; white-space: normal; color: var(--soft); font-size: .8rem; font-weight: 400; line-height: 1.35; }
 .wide { overflow-x: auto; }
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .85rem; }
-svg { display: block; width: 100%; min-width: 34rem; height: auto; font-size: 12px; }
-svg text { fill: var(--soft); } svg .number { fill: var(--good); text-anchor: middle; font-weight: 600; }
-.axis { stroke: var(--soft); } .grid { stroke: var(--faint); } .best { fill: none; stroke: var(--good); stroke-width: 2; }
-.kept { fill: var(--good); stroke: var(--paper); stroke-width: 1.5; } .discarded { fill: var(--soft); opacity: .55; }
-.failed { stroke: var(--bad); stroke-width: 2; }
+svg { display: block; width: 100%; min-width: 34rem; height: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 500; white-space: nowrap; }
@@ -58,24 +51,29 @@ pre { background: var(--card); border-radius: .5rem; padding: .75rem 1rem; overf
   font: .8rem/1.45 ui-monospace, monospace; }
 pre span { display: inline-block; min-width: 100%; } .add { background: var(--add); } .del { background: var(--del); }
 """
+STYLE = chart.COLOURS + chart.STYLE + OWN
 CAPTION = (
     "val_bpb, lower is better. The line is the default branch, a green point a kept candidate, a grey one a discarded one "
     "(&#9650; worse than the chart shows), &#215; one that failed and has no number."
 )
+FEW = 5  # pairs head to head
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser holds what the text above promises
 
 
 def render(c: Campaign, diffs: Mapping[int, str]) -> str:
     """The page. `diffs` has the unified diff of each candidate by its number; one that is missing is said to be."""
     name = f"Campaign {c.name}"
-    experiments = [x for x in c.candidates.values() if not x.base and not x.comparison]
+    experiments = [x for x in c.candidates.values() if x.edit or x.kind is Kind.REVERT]
     parts = [
         f"<h1>{_html(c.started.title) or name}</h1>",
         f'<p class="soft">{name}, {_where(c)}</p>',
+        f"<p><b>Total gain, measured head to head on fresh seeds:</b> {_html(claims.total(c))}.</p>",
         _tiles(c),
-        f'<figure><div class="wide">{svg(c)}</div><figcaption>{CAPTION}</figcaption></figure>',
+        f'<figure><div class="wide">{chart.svg(c)}</div><figcaption>{CAPTION}</figcaption></figure>',
         "<h2>What is not known yet</h2>",
         f"<ul>{''.join(f'<li>{_html(line)}</li>' for line in unknowns(c))}</ul>",
+        _worths(c),
+        _stacks(c),
         "<h2>Candidates</h2>",
         _table(c, experiments) if experiments else '<p class="soft">None yet.</p>',
         "<h2>Ideas and diffs</h2>" if experiments else "",
@@ -98,15 +96,18 @@ def unknowns(c: Campaign) -> list[str]:
 
 
 def _about_the_total(c: Campaign) -> Iterator[str]:
-    s = standing(c)
-    if s.candidate and not s.candidate.base:
+    s, seen = standing(c), claims.proven(c)
+    if seen is None and s.candidate and not s.candidate.base:
         yield (
-            "The total gain was not measured head to head: start and best are means of runs at different times, and those of the "
-            "best include the runs that it was chosen for, which flatters it a little."
+            f"The total gain was not measured head to head ({claims.unproven(c)}): start and best are means of runs at different "
+            "times, and those of the best include the runs that it was chosen for, which flatters it a little."
         )
+    if seen and seen.pairs < FEW:
+        yield f"Head to head were {count(seen.pairs, 'pair')} only: the interval says how little that pins the gain down."
     if sum(x.base for x in c.candidates.values()) > 1:
-        yield "The base was changed by hand in between; the total gain includes that change."
-    if s.candidate is None or s.candidate.result.get("vault_bpb") is None:
+        what = "what was claimed includes that change; head to head is since the last one" if seen else "it includes that change"
+        yield f"The base was changed by hand in between: {what}."
+    if c.verdict is None or c.verdict.vault_gain is None:
         yield "The private held-out text was not scored: how much of the gain is only on the public one is not known."
 
 
@@ -118,23 +119,27 @@ def _about_noise(c: Campaign) -> Iterator[str]:
     earlier = f" and {c.settings.gate.prior_df} earlier ones" if c.settings.gate.prior_df else ""
     yield (
         f"One run differs from the next by chance: standard deviation about {sigma:.3g} bits per byte, from {c.df} "
-        f"repeat(s) of a run{earlier}. A real gain below about {gate.detectable(sigma, df, c.settings.gate):.2g} is often missed."
+        f"repeat(s) of a run{earlier}. Smaller gains than this are often missed: {claims.detectable(c)}."
     )
-    kept = [len(x.pairs) for x in c.merged]
+    kept = [len(x.pairs) for x in c.merged if x.pairs]
     if kept:
         pairs = str(min(kept)) if min(kept) == max(kept) else f"{min(kept)} to {max(kept)}"
         yield f"What was kept rests on {pairs} pair(s) of runs each; the intervals are not corrected for having stopped early."
-    once = sum(x.why == "worse" and not x.pairs for x in c.candidates.values())
+    if any(x.predicted for x in c.merged):
+        yield "What was certified was so as a whole: an edit in it rests on one run of its own and need not be better by itself."
+    once = sum(x.edit and x.why == "worse" and not x.pairs and not x.predicted for x in c.candidates.values())
     if once:
         yield f"{once} closed as not better had one run only; some of them may be better than they looked."
 
 
 def _about_the_rest(c: Campaign) -> Iterator[str]:
-    running = [x for x in c.live.values() if not x.base and not x.comparison]
+    if c.accepted:
+        yield f"{claims.provisional(c)}: each looked better in one run."
+    running = [x for x in c.live.values() if x.edit and x.stage is not Stage.ACCEPTED]
     if running:
         yield f"{len(running)} candidate(s) are not judged yet."
-    if c.ended is None and c.started.experiments > c.settled:
-        yield f"{c.started.experiments - c.settled} of {c.started.experiments} experiments are still to come."
+    if c.ended is None and c.ending is None and c.started.experiments > c.settled + len(c.accepted):
+        yield f"{c.started.experiments - c.settled - len(c.accepted)} of {c.started.experiments} experiments are still to come."
     if any(unsandboxed(x) for x in c.candidates.values()):
         yield "Some numbers were measured unsandboxed: the code could have reached outside."
     yield f"The numbers hold for {c.settings.budget.seconds:g} s of training on this machine; longer training may rank otherwise."
@@ -148,16 +153,19 @@ def _where(c: Campaign) -> str:
 
 
 def _tiles(c: Campaign) -> str:
-    s = standing(c)
-    counts = ", ".join(f"{count} {WORDS[why]}" for why, count in tally(c).items() if count) or "no verdict yet"
-    gain = f"{100 * s.gain / s.start:+.2f} %" if s.gain is not None and s.start else "&#8211;"
-    whose = "" if s.candidate is None else "the base itself" if s.candidate.base else f"candidate {s.candidate.n}"
-    beside = f"beside these {c.withdrawn} withdrawn without a verdict, {c.refused} refused unrun"
+    s, seen, claim, smallest = standing(c), claims.proven(c), claims.claimed(c), claims.smallest(c)
+    gain = percent(100 * seen.gain / seen.before) if seen else "&#8211;"
+    promised = percent(100 * claim / s.start) if claim is not None and s.start else "&#8211;"
+    whose = "" if s.candidate is None else "the base itself" if s.candidate.base else called(s.candidate)
+    waiting = f"{len(c.accepted)} provisional, " if c.accepted else ""
+    beside = f"beside these {waiting}{c.withdrawn} withdrawn without a verdict, {c.refused} refused unrun"
     tiles = [
+        ("Total gain", gain, f"head to head: {seen.low:+.4f} to {seen.high:+.4f} bpb" if seen else "not measured head to head"),
+        ("Claimed", promised, "from runs at different times"),
         ("Start", _number(s.start), "val_bpb of the base"),
         ("Best so far", _number(s.best), f"val_bpb of {whose}, lower is better" if whose else "not measured"),
-        ("Total gain", gain, "from start to best, not head to head"),
-        ("Experiments", f"{c.settled} of {c.started.experiments}", f"{counts}; {beside}"),
+        ("Experiments", f"{c.settled} of {c.started.experiments}", f"{outcomes(c) or 'no verdict yet'}; {beside}"),
+        ("Gain that is found", "&#8211;" if smallest is None else f"{smallest:.2g} bpb", "with 80 % chance, at this noise"),
         ("Cost", f"{sum(x.runs for x in c.candidates.values())} runs", f"{c.seconds / 60:.1f} minutes of machine time"),
     ]
     return f'<dl class="tiles">{"".join(_tile(*tile) for tile in tiles)}</dl>'
@@ -175,22 +183,57 @@ def _table(c: Campaign, experiments: list[Candidate]) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
 
 
+def _worths(c: Campaign) -> str:
+    """What each edit is worth that was taken out of the tip."""
+    rows = [
+        f'<tr><td class="n">{worth.candidate.n}</td><td class="what">{_html(worth.candidate.title)}</td>'
+        f"{_measured(worth.seen, worth.reason)}</tr>\n"
+        for worth in claims.worths(c)
+    ]
+    note = "Each was taken out of the tip alone, and the tip run against the rest on fresh seeds. They need not add up."
+    head = '<th class="n">#</th><th>candidate</th><th class="n">worth, 95 % interval</th><th class="n">pairs</th>'
+    return _section("What each merged edit is worth", note, head, rows)
+
+
+def _stacks(c: Campaign) -> str:
+    """Mode stack: what was certified together, and what was rolled back."""
+    rows = [
+        f'<tr class="{"merged" if x.kept else "failing"}"><td class="what">{claims.listed(x.edits)}</td>'
+        f"<td><b>{'certified' if x.kept else 'rolled back'}</b></td>{_measured(x.seen, x.reason)}</tr>\n"
+        for x in claims.stacks(c)
+    ]
+    note = "What looked better in one run was built upon, then all of it was run against the default branch in fresh pairs."
+    head = '<th>stack</th><th></th><th class="n">gain, 95 % interval</th><th class="n">pairs</th>'
+    return _section("Certified, or rolled back", note, head, rows)
+
+
+def _measured(seen: claims.Difference | None, reason: str) -> str:
+    if seen is None:
+        return f'<td class="why" colspan="2">{_html(reason)}</td>'
+    gain = f"{seen.gain:+.4f}<small>{seen.low:+.4f} to {seen.high:+.4f}</small>"
+    return f'<td class="n">{gain}</td><td class="n">{seen.pairs}</td>'
+
+
+def _section(title: str, note: str, head: str, rows: list[str]) -> str:
+    if not rows:
+        return ""
+    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{"".join(rows)}</tbody></table></div>'
+    return f'<h2>{title}</h2>\n<p class="soft">{note}</p>\n{table}'
+
+
 def _row(c: Campaign, x: Candidate) -> str:
     numbers = compare(c, x)
     gain = ""
     if numbers:
         low_high = f"{numbers.interval[0]:+.4f} to {numbers.interval[1]:+.4f}" if numbers.interval else "one run"
         gain = f"{numbers.gain:+.4f}<small>{low_high}</small>"
+    title = f'{"revert: " if x.kind is Kind.REVERT else ""}<a href="#c{x.n}">{_html(x.title)}</a>'
     cells = (
-        f'<td class="n">{x.n}</td><td class="what"><a href="#c{x.n}">{_html(x.title)}</a></td><td><b>{_stage(x)}</b></td>'
+        f'<td class="n">{x.n}</td><td class="what">{title}</td><td><b>{_html(word(c, x))}</b></td>'
         f'<td class="n">{_number(numbers.after if numbers else None)}</td><td class="n">{gain}</td><td class="n">{x.runs}</td>'
         f'<td class="why">{_html(x.reason)}</td>'
     )
     return f'<tr class="{_class(x)}">{cells}</tr>\n'
-
-
-def _stage(x: Candidate) -> str:
-    return _html(str(x.stage) if x.live else WORDS.get(x.why, x.why))
 
 
 def _class(x: Candidate) -> str:
@@ -200,13 +243,16 @@ def _class(x: Candidate) -> str:
 
 
 def _details(c: Campaign, x: Candidate, diff: str | None) -> str:
-    facts = [f"proposed by {x.proposer}"] if x.proposer else []
-    facts += [f"changes {'the base' if c.candidates[x.parent].base else f'#{x.parent}'}"]
+    facts = ["a revert, none of the experiments"] if x.kind is Kind.REVERT else []
+    facts += [f"proposed by {x.proposer}"] if x.proposer and x.edit else []
+    facts += [f"changes {called(c.candidates[x.parent])}"]
+    if (stack := claims.stack_of(c, x)) and stack.seen:
+        facts += [f"{claims.listed(stack.edits)} {'certified' if stack.kept else 'rolled back'} with {stack.seen}"]
     facts += [f"pull request {x.pull}"] if x.pull is not None else []
     facts += [f"commit {(x.sha or x.head)[:12]}"] if x.head else []
     facts += ["unsandboxed"] if unsandboxed(x) else []
     return (
-        f'<details id="c{x.n}"><summary>#{x.n} {_html(x.title)} <span class="soft">{_stage(x)}</span></summary>'
+        f'<details id="c{x.n}"><summary>#{x.n} {_html(x.title)} <span class="soft">{_html(word(c, x))}</span></summary>'
         f'<p class="soft">{_html(", ".join(facts))}</p><blockquote>{_html(x.hypothesis) or "No hypothesis given."}</blockquote>'
         f"{_diff(diff)}</details>"
     )

@@ -1,12 +1,13 @@
 """results.tsv as the original keeps it: commit, val_bpb, memory_gb, status, description, one line an experiment.
 
 One difference: where the original writes 0.000000 for a crash, the field is empty here, so that nothing can take it for the
-best number ever. Withdrawn candidates have no verdict and no line. For programs; people have page.py.
+best number ever. Withdrawn candidates have no verdict and no line; a revert has one, since it is code that was measured. For
+programs; people have page.py.
 """
 
 from __future__ import annotations
 
-from bot.report import amount, in_order
+from bot.report import amount, in_order, mean
 from bot.report.quoting import visible
 from bot.state import WITHDRAWN, Campaign, Candidate
 
@@ -24,7 +25,7 @@ def results(c: Campaign) -> str:
 def _row(x: Candidate) -> tuple[str, ...]:
     # A person's push moves the sha of a base that it leaves alone; what was measured is its head.
     commit = x.sha if x.why == "merged" else x.head
-    score = "" if x.outcome != "ok" or x.mean is None else f"{x.mean:.6f}"
+    score = "" if x.outcome != "ok" or (number := mean(x)) is None else f"{number:.6f}"
     description = " ".join(visible("baseline" if x.base else x.title).split())
     return commit[:7], score, _memory(x), _STATUS.get(x.why, "crash"), description
 

@@ -45,9 +45,24 @@ def test_the_files_of_this_machine_cannot_be_read(tmp_path: Path, kind: str) -> 
     (cache / "closed.bin").write_text("held out")
     (cache / "closed.bin").chmod(0o600)
     ours = [PROJECT / "pyproject.toml", PROJECT / "evaluator" / "gate.py", cache / "val.bin", cache / "closed.bin", cache]
-    paths = [*map(str, ours), "/etc/passwd", "/etc/hostname", "/proc/1/environ", "/proc/1/root/etc/passwd", f"/proc/{os.getpid()}/maps"]
+    paths = [*map(str, ours), "/etc/passwd", "/etc/hostname", f"/proc/{os.getpid()}/environ", f"/proc/{os.getpid()}/maps"]
     assert opened(tmp_path, kind, paths) == []
     assert set(map(str, ours)) <= set(opened(tmp_path, "none", paths))
+
+
+@BOTH
+def test_no_other_process_can_be_looked_into(tmp_path: Path, kind: str) -> None:
+    """With namespaces there are two, and the filter holds the first as well; without them /proc is closed."""
+    source = """
+    import os
+    try:
+        print(os.getpid(), *(name for name in os.listdir("/proc") if name.isdigit()))
+        print(*(line.split()[1] for line in open("/proc/1/status") if line.startswith("Seccomp:")))
+    except OSError: print("closed")
+    try: open(f"/proc/1/mem", "rb"); print("readable")
+    except OSError: pass
+    """
+    assert attack(tmp_path, kind, source).lines == (["2 1 2", "2"] if kind == "bubblewrap" else ["closed"])
 
 
 @BOTH
@@ -57,7 +72,7 @@ def test_nothing_outside_its_own_folder_can_be_written(tmp_path: Path, kind: str
     paths = [str(packages), os.__file__, "/usr/bin/env", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory",
              "/proc/sysrq-trigger", str(tmp_path / "hostile.py"), "/job/hostile.py"]  # fmt: skip
     assert opened(tmp_path, kind, paths, WRITE) == []
-    assert str(packages) in opened(tmp_path, "none", paths, WRITE) or not os.access(packages, os.W_OK)
+    assert opened(tmp_path, "none", [str(packages)], WRITE) or not os.access(packages, os.W_OK)
     new = [f"{folder}/made-by-a-test" for folder in (sys.prefix, str(packages.parent), "/usr", "/dev", "/", "/proc/sys", "/job")]
     assert opened(tmp_path, kind, new, WRITE | os.O_CREAT) == []
     assert attack(tmp_path, kind, "import tempfile; tempfile.TemporaryFile().write(b'x'); print('made')").lines == ["made"]
@@ -99,9 +114,7 @@ def test_the_rest_of_the_machine_is_not_even_there(tmp_path: Path) -> None:
 @BOTH
 def test_what_must_stay_hidden_is_hidden_even_inside_a_bound_folder(tmp_path: Path, kind: str) -> None:
     """The project may be installed into the environment that the sandbox shows; its data is covered then."""
-    import numpy
-
-    folder = Path(numpy.__file__).parent
+    folder = next(path for path in (Path(root, "email") for root in sys.path) if path.is_dir())
     source = OPENS.format(paths=[(str(folder / "__init__.py"), READ), (json.__file__, READ)])
     assert attack(tmp_path, kind, source).lines == [str(folder / "__init__.py"), json.__file__]
     assert attack(tmp_path, kind, source, replace(HELD, hide=(folder,))).lines == [json.__file__]
