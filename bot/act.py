@@ -91,6 +91,7 @@ def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
         campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=_storable(idea.title),
         hypothesis=_storable(idea.hypothesis), edits=idea.edits, tags=tuple(map(_storable, idea.tags)),
         proposer=idea.proposer or world.proposer.name, source=static.hash_of(edited),
+        shorter=static.size(source) - static.size(edited),
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from bot.proof import finished, proof, turn
 from bot.scores import evidence
 from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, seed_of
 from evaluator import gate, stack
+from evaluator.simpler import simpler
 
 MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine
 MAX_VOIDS = 2  # repeats of a run that was void for reasons outside the candidate (design: twice at most)
@@ -144,7 +145,10 @@ def verdict_of(c: Campaign, x: Candidate) -> gate.Verdict | None:
         return None
     if c.stacking and x.edit:
         return stack.screen(evidence(c, x), c.settings.gate)[0]
-    return gate.judge(evidence(c, x), c.settings.gate)
+    verdict, rules = gate.judge(evidence(c, x), c.settings.gate), c.settings.gate
+    if rules.simpler and x.edit and x.shorter > 0 and verdict.call is not gate.Call.KEEP:
+        return simpler(evidence(c, x), rules, rules.margin)  # not better, but it may be kept for being shorter
+    return verdict
 
 
 def _rebases(c: Campaign) -> Iterator[Action]:

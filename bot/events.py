@@ -80,6 +80,7 @@ class Proposed(Event):
     tags: tuple[str, ...]
     proposer: str
     source: str  # names the edited train.py, see static.hash_of
+    shorter: int = 0  # how many nodes of the syntax tree it takes away; negative: adds
     revert: bool = False  # takes the campaign's merges back, since they turned out to be worse: not one of the N
 
 

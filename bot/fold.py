@@ -96,6 +96,7 @@ def _proposed(c: Campaign, event: e.Proposed) -> None:
         Candidate(
             n=event.n, kind=kind, parent=event.parent, side=event.n, stage=Stage.PROPOSED, title=event.title, at=event.at,
             hypothesis=event.hypothesis, edits=event.edits, tags=event.tags, proposer=event.proposer, source=event.source,
+            shorter=event.shorter,
         ),
     )  # fmt: skip
     c.tried.setdefault(event.parent, set()).add(event.source)

@@ -28,7 +28,8 @@ __all__ = ["SETTINGS", "Budget", "Problem", "Problems", "Program", "Setting", "S
 class Setting:
     """One row of the table. `allowed` holds the choices, or the lowest and the highest number, both included.
 
-    Kinds: choice, folder (a choice or a path), list (all of `allowed`), whole, number. One whose default is None may be empty.
+    Kinds: choice, flag, folder (a choice or a path), list (all of `allowed`), whole, number. One whose default is None may be
+    empty.
     """
 
     name: str
@@ -60,6 +61,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("gate.prior_df", "whole", 0, (0, 1000), "How many degrees of freedom gate.prior_sd is worth; 0 = it is not used."),
     Setting("gate.verdict_pairs", "whole", 3, (0, 100), "Fresh pairs of base and tip when a campaign ends; 0 = not measured."),
     Setting("gate.ablation", "whole", 0, (0, 10_000), "Runs to spend on taking single merged edits out of the tip at the end."),
+    Setting("gate.simpler", "flag", False, ("true", "false"), "Keep what is shorter and worse by less than gate.margin, too."),
+    Setting("gate.margin", "number", 0.001, (1e-6, 10), "How much worse a shorter train.py may be, in bits per byte."),
     Setting("stop.experiments", "whole", 200, (1, 100_000), "Most experiments that one command may ask for."),
     Setting("stop.target", "number", None, (0.001, 100), "Stop when the metric of the tip is this or better, in bits per byte."),
     Setting("stop.hours", "number", None, (0.001, 8760), "Stop after so many hours."),
@@ -159,6 +162,8 @@ def _flags(overrides: Mapping[str, object]) -> Iterator[Written | Problem]:
     for name, value in overrides.items():
         if name not in _BY_NAME:
             yield unknown(name, 0, tuple(_BY_NAME))
+        elif isinstance(value, bool) and _BY_NAME[name].kind == "flag":
+            yield Written(name=name, line=0, text=str(value).lower(), reads="text", flag=True)
         elif isinstance(value, (list, tuple)):
             items = tuple(map(_plain, value))
             yield Written(name=name, line=0, text=f"[{', '.join(items)}]", reads="a list", items=items, flag=True)
@@ -201,6 +206,10 @@ def _note(written: Written) -> str:
 
 def _choice(setting: Setting, written: Written) -> str | None:
     return written.text if written.items is None and written.text in setting.allowed else None
+
+
+def _flag(setting: Setting, written: Written) -> bool | None:
+    return None if written.items is not None or written.text not in setting.allowed else written.text == "true"
 
 
 def _folder(_: Setting, written: Written) -> str | None:
@@ -246,7 +255,7 @@ def _takes(setting: Setting) -> str:
     """What is allowed, in words."""
     if setting.kind == "list":
         return f"[{', '.join(setting.allowed)}]"
-    if setting.kind in ("choice", "folder"):
+    if setting.kind in ("choice", "flag", "folder"):
         names = [*setting.allowed, *(["a folder"] if setting.kind == "folder" else [])]
         return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     low, high = setting.allowed
@@ -259,12 +268,14 @@ def _default(setting: Setting) -> str:
         return f"`[{', '.join(setting.default)}]`"
     if setting.default is None:
         return "nothing"
+    if isinstance(setting.default, bool):
+        return f"`{str(setting.default).lower()}`"
     return f"`{setting.default:.10g}`" if isinstance(setting.default, float) else f"`{setting.default}`"
 
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _KINDS: Mapping[str, Callable[[Setting, Written], object]] = {
-    "choice": _choice, "folder": _folder, "list": _list, "whole": _whole, "number": _number,
+    "choice": _choice, "flag": _flag, "folder": _folder, "list": _list, "whole": _whole, "number": _number,
 }  # fmt: skip
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,14})")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")

@@ -122,6 +122,7 @@ class Candidate:
     tags: tuple[str, ...] = ()
     proposer: str = ""
     source: str = ""
+    shorter: int = 0
     on: str = ""  # the commit it is based on
     head: str = ""
     guard: str = ""

@@ -38,6 +38,11 @@ def fault(source: str, edited: str | None, tried: frozenset[str]) -> str | None:
         return f"the edited train.py does not parse: {error}"
 
 
+def size(source: str) -> int:
+    """Nodes of the syntax tree: how much code there is, whatever its layout. Raises SyntaxError."""
+    return sum(1 for _ in ast.walk(ast.parse(source)))
+
+
 def _too_large(edited: str) -> str | None:
     try:
         size = len(edited.encode())

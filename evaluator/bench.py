@@ -24,6 +24,7 @@ ROLES = ("train", "a", "b")
 READY_SECONDS = 180.0  # a cold disk and a busy machine included
 SESSION = Path(__file__).resolve().parent.parent / "trainer" / "session.py"
 GPU_TMP = 8 * 2**30  # compiler caches
+GPU_MEMORY = 64 * 2**30  # of the host, resident: with a GPU no address space is limited
 
 
 class BenchError(Exception):
@@ -54,7 +55,7 @@ class Bench:
         self, cores: Cores, *, boxed: bool, gpu: bool, session: Path = SESSION, hide: tuple[Path, ...] = (),
         environment: tuple[tuple[str, str], ...] = (), limits: Limits | None = None,
     ) -> None:  # fmt: skip
-        limits = limits or (Limits(tmp=GPU_TMP) if gpu else Limits())
+        limits = limits or (Limits(memory=GPU_MEMORY, tmp=GPU_TMP) if gpu else Limits())
         self.cores, self.boxed, self.gpu = cores, boxed, gpu
         self._session, self._environment = session, environment if gpu else (*environment, ("OMP_NUM_THREADS", "1"))
         self._how = Confinement(boxed=boxed, gpu=gpu, cpus=cores.rest, limits=limits, hide=hide)

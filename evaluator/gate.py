@@ -47,6 +47,8 @@ class GateSettings:
     prior_df: int = 0
     verdict_pairs: int = 3
     ablation: int = 0
+    simpler: bool = False
+    margin: float = 0.001
 
     def __post_init__(self) -> None:
         checks = {
@@ -58,6 +60,7 @@ class GateSettings:
             f"refresh_runs is {self.refresh_runs}, less than 1": self.refresh_runs >= 1,
             f"verdict_pairs is {self.verdict_pairs}, less than 0": self.verdict_pairs >= 0,
             f"ablation is {self.ablation}, less than 0": self.ablation >= 0,
+            f"margin is {self.margin}, not above 0": 0 < self.margin < LARGEST,
             f"resolution is {self.resolution}, not above 0": 0 < self.resolution < LARGEST,
             f"prior_sd is {self.prior_sd}, not above 0": self.prior_sd is None or 0 < self.prior_sd < LARGEST,
             "prior_sd and prior_df go together: set both (prior_df at least 1) or neither": (

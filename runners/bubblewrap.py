@@ -27,10 +27,9 @@ REFUSED = (
     "24.04 also kernel.apparmor_restrict_unprivileged_userns=0), or in a container add --security-opt seccomp=unconfined"
 )
 # The first process of the namespace: bubblewrap's own would stand beside the program without a filter, and as the same user
-# where there is no second one, so that /proc/1/mem led around the filter. It keeps our user number, or bubblewrap, which has no
-# privileges left, could not end it (PR_SET_PDEATHSIG, 1) when it ends itself.
-FIRST = """import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+# where there is no second one, so that /proc/1/mem led around the filter. It keeps our user number, or --die-with-parent, which
+# is a signal of a bubblewrap without privileges, would not reach it.
+FIRST = """import os, sys
 if (child := os.fork()) == 0:
     if sys.argv[1] != "same":
         n = int(sys.argv[1]); os.setgroups([]); os.setgid(n); os.setuid(n)

@@ -8,15 +8,17 @@ ORDERS is JSON, written by sandbox.py.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # typing, pathlib and contextlib take longer to import than all of this takes to run
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 # <linux/prctl.h>, <linux/capability.h>, <linux/securebits.h>
 PDEATHSIG, KEEPCAPS, SECCOMP, CAPBSET_DROP, SECUREBITS, SUBREAPER, NO_NEW_PRIVS, AMBIENT = 1, 8, 22, 24, 28, 36, 38, 47
@@ -34,16 +36,31 @@ def main() -> None:
     if os.getppid() != orders["parent"]:
         os._exit(KILLED)
     for group in orders["groups"]:
-        with open(f"{group}/cgroup.procs", "w") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes to run
+        with open(f"{group}/cgroup.procs", "w") as file:  # noqa: PTH123
             file.write("0")
     if orders["cpus"]:
         os.sched_setaffinity(0, orders["cpus"])
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-        file.write("1000")  # when the machine has no memory left, it is this that goes
+    _offer()
     if orders["reap"]:
         sys.exit(_reap(orders, prctl))
     _limit(orders["limits"])
     os.execv(orders["argv"][0], orders["argv"])  # noqa: S606 - there is no shell, which is meant
+
+
+def _offer() -> None:
+    """When the machine has no memory left, it is this that goes."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+    except OSError:
+        pass
+
+
+def _kill(pid: int) -> None:
+    try:  # noqa: SIM105
+        os.kill(pid, signal.SIGKILL)
+    except OSError:  # it is gone, or -1 found nobody
+        pass
 
 
 def _prctl() -> Callable[..., int]:
@@ -97,21 +114,21 @@ def _end_all(user: int | None) -> None:
     if user is not None and (helper := os.fork()) == 0:
         os.setgid(user)
         os.setuid(user)
-        with contextlib.suppress(OSError):
-            os.kill(-1, signal.SIGKILL)
+        _kill(-1)
         os._exit(0)
     me = os.getpid()
-    with contextlib.suppress(ChildProcessError):
+    try:
         while True:
             with open(f"/proc/self/task/{me}/children") as file:  # noqa: PTH123
                 ours = [int(word) for word in file.read().split()]
             for pid in ours:
                 if user is None or pid != helper:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                    _kill(pid)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
             time.sleep(0.0005)
+    except ChildProcessError:  # nobody is left
+        return
 
 
 def _become(orders: dict[str, Any], prctl: Callable[..., int]) -> None:

@@ -93,6 +93,15 @@ def threads_of(uid: int) -> int:
     return count
 
 
+def users() -> set[int]:
+    """Who runs anything at all."""
+    found = set()
+    for name in listed("/proc"):
+        with contextlib.suppress(OSError):
+            found.add(os.stat(f"/proc/{name}").st_uid)  # noqa: PTH116 - ten times as fast
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """Own and waited-for children's time: fields 14 to 17 of proc(5) stat."""
     try:

@@ -44,7 +44,7 @@ from typing import Any
 from runners import bubblewrap, cgroup, landlock, seccomp
 from runners.bubblewrap import bwrap
 from runners.confinement import ENVIRONMENT, Confinement, Limits, Program, SandboxError
-from runners.processes import Watch, children, cpu_seconds, descendants, listed, peak_mb, threads_of
+from runners.processes import Watch, children, cpu_seconds, descendants, listed, peak_mb, threads_of, users
 
 __all__ = ["ENVIRONMENT", "Box", "Confinement", "Limits", "Program", "SandboxError", "available", "bwrap", "kind", "kinds"]
 
@@ -228,7 +228,7 @@ def _user(kind: str, how: Confinement, script: Path) -> int | None:
         return None
     if kind == "bubblewrap" and not bubblewrap.changes_user():
         return None
-    taken = {Path(f"/proc/{name}").stat().st_uid for name in listed("/proc") if name.isdigit() and Path(f"/proc/{name}").exists()}
+    taken = users()
     return random.choice([user for user in USERS if user not in taken])
 
 

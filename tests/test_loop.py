@@ -16,6 +16,7 @@ from bot.decide import decide
 from bot.fold import fold
 from bot.forge import Landed, NotMerged, PullState
 from bot.loop import View, append, refresh, run, step
+from bot.propose import Idea, NoIdea
 from bot.state import STEPS, Campaign, Stage, Unlisted, check_listed
 from bot.world import World
 from runners import Job, Outcome, Running
@@ -181,7 +182,7 @@ def test_a_candidate_that_no_longer_applies_is_stale() -> None:
         name = "same line"
 
         def propose(self, brief: Any) -> Any:
-            from bot.propose import Idea
+
 
             line = next(x for x in brief.source.splitlines() if x.startswith("KNOB_0"))
             value = int(line.split()[2]) + 1 + len(brief.tried)
@@ -248,7 +249,7 @@ def test_stop_rules(rule: str, why: str) -> None:
         name = "silent"
 
         def propose(self, brief: Any) -> Any:
-            from bot.propose import NoIdea
+
 
             return NoIdea(reason="nothing comes to mind")
 
@@ -379,3 +380,25 @@ def test_half_a_character_from_a_proposer_does_no_harm() -> None:
     world = dataclasses.replace(world, proposer=Broken())
     run(world, start(world, 1))
     assert ended(world).candidates[1].title == "half ? of it"
+
+
+@pytest.mark.parametrize(("wanted", "merged"), [("", 0), (", simpler: true, margin: 0.02", 2)])
+def test_shorter_code_that_is_not_worse_is_kept_if_asked(wanted: str, merged: int) -> None:
+    """With gate.simpler an edit that takes code away and measures the same is merged, with its own reason; without, it is not."""
+
+    class Shortens:
+        name = "shortens"
+
+        def propose(self, brief: Any) -> Any:
+            line = next(x for x in brief.source.splitlines() if x.startswith("EXTRA"))
+            return Idea(title="less", hypothesis="", edits=(e.Edit(old=line + "\n", new=""),))
+
+    world = memory_world(same, SOURCE + "".join(f"EXTRA_{k} = 1  # of no use\n" for k in range(4)))
+    world = dataclasses.replace(world, proposer=Shortens())
+    run(world, start(world, 2, gate=wanted, rule="refusals: 3"))
+    c = ended(world)
+    assert c.counts.get("merged", 0) == merged
+    if merged:
+        left = world.code.read(world.forge.tip(), TRAIN) or ""
+        assert "EXTRA_0" not in left and "EXTRA_3" in left
+        assert all("simpler" in x.reason for x in of(world, e.Merged))

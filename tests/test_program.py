@@ -243,6 +243,7 @@ def values_of(setting: Setting) -> st.SearchStrategy[Any]:
         "choice": st.sampled_from(setting.allowed),
         "folder": st.sampled_from(setting.allowed) | folder,
         "list": st.just(setting.allowed),
+        "flag": st.booleans(),
     }
     if setting.kind in kinds:
         return kinds[setting.kind]

@@ -21,6 +21,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 SCRIPTED = (*SUPERVISOR, "--session", str(Path(__file__).with_name("byte_session.py")))
 # A run outlives its runner on purpose, of which Python warns.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:subprocess:ResourceWarning")
+# Makes the kernel look like one without Landlock, to this process and all that it starts: its first call is refused.
+NO_LANDLOCK = """
+import ctypes, struct
+lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x0005005F), (0x06, 0, 0, 0x7FFF0000)]  # <linux/bpf_common.h>
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.c_char_p(struct.pack("HxxxxxxQ", len(lines), ctypes.addressof(program))), 0, 0) == 0
+"""
 QUICK = """
 if order["do"] == "train":
     start(); save(steps=1); done()
@@ -326,7 +335,7 @@ runner.close()
 
 
 def test_a_missing_sandbox_is_refused_at_the_start(tmp_path: Path, cache: Path, job: Job) -> None:
-    """Where bubblewrap fails, a job that requires it raises SandboxMissing with what to do; one that does not runs without."""
+    """Where bubblewrap and Landlock fail, a job that requires one is told so and what to do; another runs without."""
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'no namespaces' >&2\nexit 1\n")
     fake.chmod(0o755)
@@ -338,6 +347,7 @@ from dataclasses import replace
 from pathlib import Path
 from runners import Job, Running
 from runners.local import LocalRunner, SandboxMissing
+{NO_LANDLOCK}
 runner = LocalRunner(Path({str(tmp_path / "runs")!r}), Path({str(cache)!r}), supervisor={SCRIPTED!r})
 job = Job(**json.load(open({str(tmp_path / "job.json")!r})))
 try:
@@ -353,6 +363,7 @@ print(state.outcome, state.sandboxed)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     first, last = done.stdout.strip().splitlines()
     assert "no namespaces" in first
+    assert "no Landlock" in first
     assert "sandbox: none" in first
     assert last == "ok False"
 

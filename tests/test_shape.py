@@ -58,6 +58,7 @@ ARROWS = [
     ("bot*", "runners*"),
     ("bot*", "evaluator.gate"),
     ("bot*", "evaluator.stack"),
+    ("bot*", "evaluator.simpler"),
     ("evaluator*", "evaluator*"),
     ("evaluator*", "runners"),
     ("evaluator*", "runners.local"),
@@ -81,6 +82,7 @@ READS_ENVIRONMENT = {
     "evaluator/measure.py": "a program: python -m evaluator.measure",
     "evaluator/prepare.py": "a program: python -m evaluator.prepare",
     "trainer/session.py": "a program inside the sandbox",
+    "runners/enter.py": "a program: the step into the sandbox",
     "runners/local.py": "hands a few named variables on to the supervisor that it starts",
 }
 EXEMPT = ("trainer/train.py", "examples/cpu/train.py")  # the things under study

@@ -26,7 +26,7 @@ RULE = "crashes: 100, refusals: 1000"
 PROGRAM = """---
 corpus: austen
 budget: {{seconds: 10}}
-gate: {{mode: {mode}, baseline_runs: 2, prior_sd: 0.01, prior_df: 6, verdict_pairs: 2, ablation: 8}}
+gate: {{mode: {mode}, baseline_runs: 2, prior_sd: 0.01, prior_df: 6, verdict_pairs: 2, ablation: 8{gate}}}
 parallel: {width}
 sandbox: none
 stop: {{{rule}}}
@@ -106,13 +106,13 @@ def memory_world(quality: Callable[[str], float | Outcome], source: str = SOURCE
     )  # fmt: skip
 
 
-def start(world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = RULE, mode: str = "pairs") -> View:
+def start(world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = RULE, mode: str = "pairs", gate: str = "") -> View:
     """Ask for n experiments; the view of whoever asked."""
     view = View()
     name = refresh(world, view).next_name(0)
     event = e.CampaignStarted(
         campaign=name, at=world.now(), experiments=n, issue=0, title="", body="", by="a person",
-        program=PROGRAM.format(width=width, rule=rule, mode=mode), settings={}, seed=seed, branch="main",
+        program=PROGRAM.format(width=width, rule=rule, mode=mode, gate=gate), settings={}, seed=seed, branch="main",
     )  # fmt: skip
     world.log.append(event, view.position)
     return view

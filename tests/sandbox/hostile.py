@@ -41,9 +41,9 @@ class Seen:
         return self.text.splitlines()
 
 
-def start(tmp_path: Path, source: str, how: Confinement = HELD, *, fds: tuple[int, ...] = (), arguments: tuple[str, ...] = ()) -> Box:
+def start(tmp_path: Path, source: str, how: Confinement = HELD, *, fds: tuple[int, ...] = ()) -> Box:
     tmp_path.joinpath("hostile.py").write_text(textwrap.dedent(source))
-    return Box(Program(script=tmp_path / "hostile.py", fds=fds, arguments=arguments), how)
+    return Box(Program(script=tmp_path / "hostile.py", fds=fds), how)
 
 
 def attack(tmp_path: Path, kind: str, source: str, how: Confinement = HELD, *, fds: tuple[int, ...] = ()) -> Seen:

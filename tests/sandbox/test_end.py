@@ -100,7 +100,8 @@ def test_a_process_that_always_moves_on_is_caught(tmp_path: Path, second_user: b
 def test_it_dies_with_the_process_that_started_it(tmp_path: Path, kind: str) -> None:
     """A supervisor killed with -9 leaves nothing running, sandboxed or not."""
     marker = f"marker-{os.getpid()}-{kind}"
-    (tmp_path / "hostile.py").write_text("import time; time.sleep(300)" if kind == "none" else ESCAPES.format(marker=marker, then=STAYS))
+    daemons = ESCAPES.format(marker=marker, then=STAYS)
+    (tmp_path / "hostile.py").write_text("import time; time.sleep(300)" if kind == "none" else daemons)
     how = "boxed=False" if kind == "none" else f"kind={kind!r}"
     code = f"""
 import sys, time

@@ -129,7 +129,7 @@ def test_tmp_ends_at_its_size(tmp_path: Path, folder: str) -> None:
 @LANDLOCK
 def test_the_folder_for_temporary_files_is_measured(tmp_path: Path) -> None:
     """Without namespaces it has no size of its own: who fills it is ended for it, also by files that are deleted at once."""
-    slowly = FILL.replace("    for number", "    import time\n    for number").replace("written +=", "time.sleep(0.02); written +=")
+    slowly = FILL.replace("import os", "import os, time").replace("written +=", "time.sleep(0.02); written +=")
     seen = attack(tmp_path, "landlock", slowly.format(folder="tempfile.gettempdir()", most=100), LITTLE)
     assert "all of it" not in seen.text
     assert "MiB of temporary files, 64 are allowed" in seen.why
