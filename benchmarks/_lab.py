@@ -1,6 +1,6 @@
 """A made-up machine: it draws scores in units of sigma, the standard deviation of one run. Not a benchmark itself.
 
-Here are the kinds of noise, the streams of candidates, and what a campaign leaves. The rules that spend its runs are in _rules.py.
+Here are the kinds of noise, the streams of candidates, and what a campaign leaves. _rules.py has what spends the runs.
 """
 
 from __future__ import annotations

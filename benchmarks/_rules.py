@@ -77,7 +77,7 @@ def keep_if_lower(gains: Sequence[float], world: World, rng: random.Random) -> R
 
 
 def three_seeds(gains: Sequence[float], world: World, rng: random.Random) -> Result:
-    """Three runs each, if the first is below the incumbent's mean; kept at a one-sided p < .05; its runs are the next baseline."""
+    """Three runs each, if the first is below the incumbent's mean; kept if one-sided p < .05; its runs are the next baseline."""
     lab, result = Lab(world=world, rng=rng), Result()
     best = [lab.run() + world.shift for _ in range(SEEDS)]
     for gain in gains:
@@ -132,6 +132,7 @@ class Stack:
     edits: list[int] = field(default_factory=list)  # which candidates are provisional
     predicted: float = 0.0
     last: int = 0  # run of the head
+    certifications: int = 0
 
     def campaign(self, gains: Sequence[float]) -> Result:
         result = Result()
@@ -174,6 +175,7 @@ class Stack:
             self.predicted, self.last = self.predicted + predicted, self.lab.runs
 
     def certify(self, result: Result) -> None:
+        self.certifications += 1
         pairs: list[tuple[float, float]] = []
         while (call := stack.certify(pairs, self.ss, self.df, self.settings).call) is Call.AGAIN:
             pairs.append((self.run(self.certified), self.run(self.head)))
@@ -182,8 +184,16 @@ class Stack:
             for n in self.edits:
                 result.kept[n] = (result.kept[n][0], True)
             self.certified = self.head
+            self.settle(self.head.group)
         else:
             self.head = self.certified
             for _ in range(SEEDS):
                 self.run(self.head)
         self.edits, self.predicted = [], 0.0
+
+    def settle(self, group: Group) -> None:
+        """Once certified: assumed runs that the real ones contradict go."""
+        assumed, real = group.runs[: group.assumed], group.runs[group.assumed :]
+        noise = sigma(self.ss, self.df, self.settings)[0]
+        if stack.outdated([score for _, score in assumed], [score for _, score in real], noise):
+            group.runs, group.assumed = real, 0

@@ -7,7 +7,8 @@ The rule has two parts.
 1. A candidate that is measured once and is `ACCEPT` sigma ahead of the head's baseline becomes the head, provisionally. The
    first run of a winner is lucky on average, so only half of what it showed is believed: the new head's baseline is the old
    one's runs, each lowered by that half, and real runs of the head are added to them. Before anything is built on a baseline
-   of fewer than `TOP_UP` runs, the head is run until there are as many.
+   of fewer than `TOP_UP` runs, the head is run until there are as many. Once a head is certified, its real runs show whether
+   what was assumed is far off (`outdated`): a gain of 20 sigma is believed to be 10, and what comes next would look good.
 2. When enough has come together (`due`), and at the end, the head is measured against the certified state in fresh,
    interleaved pairs. Nothing else counts, so neither luck in part 1 nor a drifted baseline can certify anything. At look k of
    `PAIRS` it is kept if the upper tail of Student's t is at most ALPHA * k / PAIRS; dropped, all of it, if its mean is below
@@ -26,14 +27,15 @@ from statistics import fmean
 
 from evaluator import gate
 
-ACCEPT = 0.9  # sigma: near the screen of the pairs (1.1), lower because a wrong one costs a share of one certification only
-BELIEVED = 0.5  # of what the first run showed: what is left on average of a gain that was selected for being large
-MOST_EDITS = 10  # accepted ones, then a certification is due; between 4 and "only at the end" it hardly matters
-MOST_GAIN = 6.0  # sigma of predicted gain, then one is due: large enough to be certified in two or three pairs
-TOP_UP = 8  # runs of the head's baseline: above it the baseline adds little to the error of one run
-PAIRS = 8  # looks at one stack: with them .8 of the stacks that are truly 2 sigma better are certified
-ALPHA = 0.01  # level of one certification, spent as alpha * k / PAIRS; far fewer certifications than candidates share it
-DROP = 0.2  # sigma: a stack that shows less after two pairs is not worth its pairs
+ACCEPT = 0.9  # sigma; below the floor of the pairs, as a wrong acceptance costs a run and is not yet a keep
+BELIEVED = 0.5  # of what the first run showed; the rest is taken for luck
+MOST_EDITS = 10  # accepted, then a certification is due; 4, 10 or only at the end came out alike
+MOST_GAIN = 6.0  # sigma of predicted gain, then one is due: it mostly takes one or two pairs
+TOP_UP = 8  # runs of the head's baseline, so that it adds little to the error of one run
+PAIRS = 8  # looks at one stack: one that is truly 2 sigma better is certified nine times in ten, one that is equal 14 in 1000
+ALPHA = 0.01  # of one certification, spent as ALPHA * k / PAIRS; higher than for an edit, as there are fewer of them
+DROP = 0.2  # sigma: a stack that shows less after two pairs is not worth the others
+OUTDATED = 3.0  # standard errors between what was assumed and what was run, then only what was run counts
 
 
 def screen(evidence: gate.Evidence, settings: gate.GateSettings) -> tuple[gate.Verdict, float]:
@@ -49,7 +51,7 @@ def screen(evidence: gate.Evidence, settings: gate.GateSettings) -> tuple[gate.V
     if effect < ACCEPT:
         call, why = gate.Call.DISCARD, f"{effect:.2g} sigma ahead of the head's baseline, {ACCEPT:g} are needed to build on it"
     elif runs < TOP_UP:
-        call, why = gate.Call.AGAIN, f"it looks better; the head has {runs} runs and gets {TOP_UP} before a provisional acceptance"
+        call, why = gate.Call.AGAIN, f"it looks better; the head has {runs} runs and needs {TOP_UP} for a provisional acceptance"
     elif not known:
         call, why = gate.Call.DISCARD, "how much a run scatters is not known, so nothing can be said"
     else:
@@ -62,6 +64,13 @@ def screen(evidence: gate.Evidence, settings: gate.GateSettings) -> tuple[gate.V
 def due(accepted: int, predicted: float, sigma: float) -> bool:
     """Whether to certify now: `accepted` edits are provisional and promise `predicted` in all (in the unit of `sigma`)."""
     return accepted >= MOST_EDITS or (accepted > 0 and predicted >= MOST_GAIN * sigma)
+
+
+def outdated(assumed: Sequence[float], real: Sequence[float], sigma: float) -> bool:
+    """Whether the real runs of a certified head contradict the assumed part of its baseline, which is then to be dropped."""
+    if not assumed or not real:
+        return False
+    return abs(fmean(assumed) - fmean(real)) > OUTDATED * sigma * math.sqrt(1 / len(assumed) + 1 / len(real))
 
 
 def certify(pairs: Sequence[tuple[float, float]], ss: float, df: int, settings: gate.GateSettings) -> gate.Verdict:

@@ -34,6 +34,7 @@ if (child := os.fork()) == 0:
     if sys.argv[1] != "same":
         n = int(sys.argv[1]); os.setgroups([]); os.setgid(n); os.setuid(n)
     os.execv(sys.argv[2], sys.argv[2:])
+os.closerange(3, 65536)
 while (ended := os.wait())[0] != child:
     pass
 code = os.waitstatus_to_exitcode(ended[1])

@@ -98,6 +98,7 @@ def _reap(orders: dict[str, Any], prctl: Callable[..., int]) -> int:
         child = os.fork()
         if child == 0:
             _become(orders, prctl)
+        os.closerange(3, 65536)  # or what the program closes would seem open
         while (ended := os.wait())[0] != child:
             pass
         code = os.waitstatus_to_exitcode(ended[1])
@@ -106,6 +107,10 @@ def _reap(orders: dict[str, Any], prctl: Callable[..., int]) -> int:
         pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _end_all(orders["user"])
+    if os.getppid() != orders["parent"]:  # who would have cleared up is gone
+        import shutil
+
+        shutil.rmtree(orders["tmp"], ignore_errors=True)
     return status
 
 

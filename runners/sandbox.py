@@ -50,8 +50,9 @@ __all__ = ["ENVIRONMENT", "Box", "Confinement", "Limits", "Program", "SandboxErr
 
 ENTER = Path(__file__).with_name("enter.py")
 USERS = range(61184, 65520)  # what systemd, too, takes for users that exist only while they run
-READ = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu",
-        "/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")  # fmt: skip
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32")
+READ = ("/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu", "/proc/cpuinfo",
+        "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")  # fmt: skip
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -254,7 +255,7 @@ def _reach(how: Confinement, script: Path, tmp: str) -> dict[str, int]:
     """What can be reached under Landlock, and for what."""
     hidden = [path.resolve() for path in how.hide]
     reach = dict.fromkeys((*READ, str(script)), landlock.READ)
-    for root in {Path(path).resolve() for path in ("/usr", sys.prefix, sys.base_prefix)}:
+    for root in {Path(path).resolve() for path in (*SYSTEM, sys.prefix, sys.base_prefix) if Path(path).exists()}:
         reach |= landlock.around(root, hidden)
     reach |= dict.fromkeys(DEVICES, landlock.USE)
     if how.gpu:

@@ -86,7 +86,7 @@ def test_a_campaign_ends_with_a_table_that_adds_up(
     out = capsys.readouterr().out
     row = re.search(r"^experiments +2 of 2 = (.+)$", out, re.MULTILINE)
     assert row and sum(int(n) for n in re.findall(r"(\d+) [a-z]", row[1])) == 2
-    assert re.search(r"^head to head +(\+0\.\d{6} val_bpb, 95 % interval \+|nothing was merged)", out, re.MULTILINE)
+    assert re.search(r"^total gain +([+-]0\.\d{6} bpb .*, 95 % interval |not measured head to head: nothing)", out, re.MULTILINE)
     ws = find(folder)
     assert ws.checkout.head() == ws.forge("main").tip() and not ws.checkout.is_dirty()
     page = re.search(r"^(\S+/2\.html)", out, re.MULTILINE)

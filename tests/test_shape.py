@@ -71,7 +71,7 @@ ARROWS = [
 PURE = (
     "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program", "frontmatter",
 )  # fmt: skip
-PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "runners")
+PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "evaluator.stack", "evaluator.simpler", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}
 IMPURE |= {"requests", "secrets", "shutil", "signal", "slack_sdk", "socket", "subprocess", "sys", "tempfile", "threading", "time"}
 IMPURE |= {"urllib", "urllib3"}

@@ -8,6 +8,7 @@ numbers; each report sets them in its own way. Not here: measuring or deciding a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
 
 from bot.report import WORDS, called, certification, count, mean, percent, stacked, standing, word
@@ -178,7 +179,13 @@ def smallest(c: Campaign) -> float | None:
     sigma, df = gate.sigma(c.ss, c.df, c.settings.gate)
     if not df:
         return None
-    return STACK * sigma if c.stacking else gate.detectable(sigma, c.df, c.settings.gate)  # which adds prior_df by itself
+    return sigma * (STACK if c.stacking else _detectable(c.df, c.settings.gate))
+
+
+@lru_cache
+def _detectable(df: int, settings: gate.GateSettings) -> float:
+    """In sigma. The gate adds prior_df by itself. It searches, which is slow beside all else in a report."""
+    return gate.detectable(1.0, df, settings)
 
 
 def detectable(c: Campaign) -> str:

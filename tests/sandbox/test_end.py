@@ -109,15 +109,18 @@ sys.path.insert(0, {str(PROJECT)!r})
 from pathlib import Path
 from runners.sandbox import *
 box = Box(Program(script=Path({str(tmp_path / "hostile.py")!r}), arguments=({marker!r},)), Confinement({how}))
-print("up", flush=True)
+print(box._tmp, flush=True)
 time.sleep(300)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
-        assert parent.stdout.readline() == b"up\n"
+        folder = Path(parent.stdout.readline().decode().strip())
         assert within(10, lambda: len([pid for pid in running(marker) if pid != parent.pid]) >= (1 if kind == "none" else 4))
         parent.send_signal(signal.SIGKILL)
     assert within(2.0, lambda: not running(marker))
+    assert kind == "none" or within(2.0, lambda: not folder.is_dir())  # unsandboxed, nobody is left who knows of it
+    if kind == "none":
+        folder.rmdir()
 
 
 @BOTH

@@ -236,7 +236,8 @@ def test_no_limit_can_be_raised(tmp_path: Path, kind: str) -> None:
     if other == 0: os.read(os.pipe()[0], 1)
     try: resource.prlimit(other, resource.RLIMIT_NOFILE, (8, 8)); print("another's")
     except OSError: print("done")
-    os.kill(other, 9)
+    try: os.kill(other, 9)
+    except PermissionError: pass  # its box ends it
     """
     assert attack(tmp_path, kind, source).lines == ["done"]
 
