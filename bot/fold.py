@@ -121,6 +121,8 @@ def _comparison_opened(c: Campaign, event: e.ComparisonOpened) -> None:
 def _compared(c: Campaign, event: e.Compared) -> None:
     x = _move(c, event.n, event)
     x.compared = event
+    if event.keep:
+        scores.believe(c, c.candidates[x.side])
     _settle(c, x, "compared", event.reason, event.at)
 
 

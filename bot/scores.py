@@ -14,7 +14,7 @@ from statistics import fmean
 
 from bot import events as e
 from bot.state import Campaign, Candidate, Kind, Run
-from evaluator import gate
+from evaluator import gate, stack
 
 REMEMBERED = 30  # degrees of freedom, and runs, that one campaign hands to the next: newer noise soon outweighs them
 AGREES = 3.0  # standard deviations within which a fresh run of known code confirms its earlier ones
@@ -43,8 +43,8 @@ def assume(c: Campaign, x: Candidate) -> None:
     """The baseline of what was accepted: its parent's runs, lowered by what it is expected to bring, which is less than what it
     showed. So the luck that got it accepted does not stand in the way of the next one."""
     parent = c.candidates[x.parent]
-    x.own = [(index, score - x.predicted) for index, score in parent.own[-REMEMBERED:]]
-    x.total, x.assumed = sum(score for _, score in x.own), len(x.own)
+    x.own = [(index, score - x.predicted) for index, score in parent.baseline[-REMEMBERED:]]
+    x.total, x.assumed = 0.0, len(x.own)
     c.last_tip_run = c.runs_done
 
 
@@ -66,6 +66,13 @@ def keep(c: Campaign) -> None:
         c.past.scores[c.fingerprint, tip.guard] = [score for _, score in tip.own[tip.assumed :][-REMEMBERED:]]
 
 
+def believe(c: Campaign, head: Candidate) -> None:
+    """Once certified, a head whose own runs contradict what was assumed of it has these runs alone for a baseline."""
+    assumed, real = ([score for _, score in part] for part in (head.own[: head.assumed], head.own[head.assumed :]))
+    sigma, df = gate.sigma(c.ss, c.df, c.settings.gate)
+    head.doubted = bool(df) and stack.outdated(assumed, real, sigma)
+
+
 def _failed(x: Candidate, run: Run, event: e.Measured) -> None:
     if run.subject == x.n:
         x.outcome, x.fault, x.result = event.outcome, event.reason, event.result
@@ -75,8 +82,8 @@ def _failed(x: Candidate, run: Run, event: e.Measured) -> None:
 
 def _score(c: Campaign, subject: Candidate, score: float) -> None:
     """One more run of that code; every run after the first of a group adds a degree of freedom to the pooled noise."""
-    if subject.own:
-        square = gate.residual(score, c.aged(subject))
+    if earlier := c.ages(subject.own[subject.assumed :]):
+        square = gate.residual(score, earlier)
         subject.ss, subject.df = subject.ss + square, subject.df + 1
         c.ss, c.df = c.ss + square, c.df + 1
     subject.own.append((c.runs_done, score))

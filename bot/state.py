@@ -134,7 +134,7 @@ class Candidate:
     voids: int = 0
     screen: float | None = None
     own: list[tuple[int, float]] = field(default_factory=list)
-    total: float = 0.0  # sum of the scores in own
+    total: float = 0.0  # sum of the scores in own that were run
     ss: float = 0.0  # squared residuals of own, and their degrees of freedom
     df: int = 0
     pairs: list[tuple[float, float]] = field(default_factory=list)
@@ -142,6 +142,7 @@ class Candidate:
     vault: list[tuple[float, float]] = field(default_factory=list)  # as pairs, on the private split
     predicted: float = 0.0  # mode stack: what it is expected to bring
     assumed: int = 0  # how many of `own` were not run but taken over from its parent, lowered by what is predicted
+    doubted: bool = False  # its real runs contradict what was assumed: they alone are its baseline
     born: int = 0  # how many runs there were before it
     of: int = -1  # of an ablation: the candidate whose edit is taken out
     compared: e.Compared | None = None
@@ -173,9 +174,15 @@ class Candidate:
         return bool(STEPS[self.stage])
 
     @property
+    def baseline(self) -> list[tuple[int, float]]:
+        """The runs, and what is assumed, that others are compared with."""
+        return self.own[self.assumed :] if self.doubted else self.own
+
+    @property
     def mean(self) -> float | None:
         """Mean val_bpb of the runs of its present head."""
-        return self.total / len(self.own) if self.own else None
+        runs = len(self.own) - self.assumed
+        return self.total / runs if runs else None
 
 
 @dataclass(kw_only=True)
@@ -229,8 +236,12 @@ class Campaign:
         return self.started.campaign
 
     def aged(self, x: Candidate) -> list[tuple[int, float]]:
-        """(age in runs of anything, score) of the last runs of x; older ones weigh less than .95 ** 100."""
-        return [(self.runs_done - index, score) for index, score in x.own[-100:]]
+        """The baseline that x is for others: (age in runs of anything, score)."""
+        return self.ages(x.baseline)
+
+    def ages(self, runs: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        """(age, score) of the last of these runs; older ones weigh less than .95 ** 100."""
+        return [(self.runs_done - index, score) for index, score in runs[-100:]]
 
     @property
     def settled(self) -> int:
@@ -298,14 +309,3 @@ def branch_of(campaign: str, n: int) -> str:
 def seed_of(secret: int, purpose: str, k: int) -> int:
     """The k-th seed of a campaign for one purpose, in [0, 2**31): never from a literal in the code under study."""
     return int.from_bytes(hashlib.sha256(f"{secret}:{purpose}:{k}".encode()).digest()[:4]) & 0x7FFFFFFF
-
-
-def mermaid() -> str:
-    """The machine as a Mermaid state diagram, drawn from STEPS."""
-    lines = ["stateDiagram-v2", "    [*] --> proposed"]
-    for stage, row in STEPS.items():
-        arrows: dict[Stage, list[str]] = {}
-        for kind, then in row.items():
-            arrows.setdefault(then, []).append(kind.__name__)
-        lines += [f"    {stage} --> {then}: {', '.join(kinds)}" for then, kinds in arrows.items()]
-    return "\n".join(lines)

@@ -237,7 +237,8 @@ def test_a_prediction_is_never_counted_as_a_run() -> None:
     c = ended(world)
     check_runs(world, c)
     tip = c.candidates[c.tip]
-    assert tip.assumed and standing(c).best == pytest.approx(fmean(measured(tip)), abs=1e-12) and tip.mean != standing(c).best
+    assert standing(c).best == pytest.approx(fmean(measured(tip)), abs=1e-12) == tip.mean
+    assert any(x.assumed for x in c.candidates.values())
     assert f"candidate {tip.n}, {len(measured(tip))} runs |" in status.render(c)
     assert f"{standing(c).best:.6f}" in tsv.results(c) and f"{standing(c).best:.6f}" in chart.svg(c)
 

@@ -72,7 +72,7 @@ def test_each_merged_edit_is_taken_out_where_there_is_budget() -> None:
 
 
 def test_a_tip_that_is_worse_is_taken_back() -> None:
-    """When the head-to-head says that the tip is worse, a revert is opened, judged like any candidate, and merged; it is none of the N."""
+    """A tip that is worse head to head opens a revert, judged like any candidate, and merged; it is none of the N."""
     world = memory_world(better)
     plain = world.runner.script  # type: ignore[attr-defined]
     duel = {"begun": False}
@@ -133,7 +133,7 @@ def test_a_target_once_reached_stays_reached() -> None:
 
 
 def test_the_next_campaign_knows_the_device_and_its_base() -> None:
-    """A second campaign needs one fresh run of a base that was measured before, not a whole baseline, and begins with its noise."""
+    """A base that was measured before needs one fresh run in the next campaign, which begins with the noise that is known."""
     world = memory_world(better)
     run(world, start(world, 2))
     run(world, start(world, 1))

@@ -16,7 +16,7 @@ import pytest
 from bot.__main__ import _parser
 from bot.lines import GENESIS, BadLine, digest, to_line
 from bot.loop import run
-from bot.state import mermaid
+from bot.report.diagram import mermaid
 from bot.world import World
 from tests.test_loop import better
 from tests.worlds import memory_world, start

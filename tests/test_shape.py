@@ -69,7 +69,8 @@ ARROWS = [
     ("tests*", "*"),
 ]
 PURE = (
-    "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program", "frontmatter",
+    "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program",
+    "frontmatter",
 )  # fmt: skip
 PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "evaluator.stack", "evaluator.simpler", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}

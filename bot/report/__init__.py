@@ -69,9 +69,9 @@ def compare(c: Campaign, x: Candidate) -> Comparison | None:
 
 def _known(c: Campaign, x: Candidate) -> list[tuple[int, float]]:
     """The runs of its parent that x was screened against: later ones were not known then."""
-    runs = c.candidates[x.parent].own
     if x.assumed:  # then its own list begins with its parent's, as they were when it was accepted
-        return runs[: bisect_right(runs, (x.own[x.assumed - 1][0], math.inf))]
+        return [(index, score + x.predicted) for index, score in x.own[: x.assumed]]
+    runs = c.candidates[x.parent].baseline
     until = bisect_left(runs, (x.own[0][0],))
     if c.stacking and x.edit:
         until += x.runs - 1  # the head was run more often for its sake, before it was decided
