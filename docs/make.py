@@ -20,10 +20,10 @@ from bot import events as e  # noqa: E402
 from bot.fold import fold  # noqa: E402
 from bot.lines import GENESIS, digest, from_line  # noqa: E402
 from bot.report import chart, compare  # noqa: E402
-from bot.report.diagram import mermaid
+from bot.report.diagram import mermaid  # noqa: E402
 from bot.report.quoting import cell  # noqa: E402
 from bot.screen import Screen  # noqa: E402
-from bot.state import Campaign, State
+from bot.state import Campaign, State  # noqa: E402
 
 DEMO = ROOT / "docs" / "demo.jsonl"
 MERGES = 3  # in the table
