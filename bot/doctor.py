@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot import git
+from bot.log import LogDamaged
 from bot.preflight import LEAST_BYTES, PROGRAM
 from bot.program import Problems, Settings, parse
+from bot.report.claims import detectable
+from bot.summary import latest
 from bot.workspace import Machine, find
+from runners.sandbox import kind
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES = 2**30
@@ -49,6 +53,7 @@ def examine(machine: Machine, path: Path) -> list[Row]:
         _gpu(),
         _cores(),
         _corpus(machine, settings),
+        *_noise(path),
     ]
 
 
@@ -60,6 +65,16 @@ def _settings(path: Path) -> Settings | None:
         return None
     program = parse(text)
     return None if isinstance(program, Problems) else program.settings
+
+
+def _noise(path: Path) -> Iterator[Row]:
+    """How small a gain the campaigns of this checkout could find, as far as they know the noise."""
+    try:
+        c = latest(find(path).state())
+    except (git.GitError, LogDamaged):
+        return
+    if c is not None:
+        yield Row(name="noise", state="ok", found=detectable(c))
 
 
 def _python() -> Row:
@@ -90,7 +105,7 @@ def _torch(machine: Machine) -> Row:
 def _sandbox(machine: Machine, settings: Settings | None) -> Row:
     reason = machine.sandbox()
     if reason is None:
-        return Row(name="sandbox", state="ok", found="bubblewrap works")
+        return Row(name="sandbox", state="ok", found=f"{kind()} works")
     needed = settings is None or settings.sandbox == "required"
     return Row(name="sandbox", state="missing" if needed else "warn", found="cannot be had: runs are unsandboxed", fix=reason)
 

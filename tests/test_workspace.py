@@ -19,10 +19,10 @@ from bot.campaign import begin
 from bot.preflight import plan
 from bot.screen import Screen
 from bot.workspace import Relation, Told, find
-from runners.sandbox import available, bwrap
+from runners.sandbox import bwrap, kind
 from tests.laptop import PROGRAM, SOURCE, autoresearch, commit, copied, environment, machine, project
 
-BOXED = pytest.mark.skipif(available() is not None, reason="needs bubblewrap to make a small or read-only disk")
+BOXED = pytest.mark.skipif(kind() != "bubblewrap", reason="needs bubblewrap to make a small or read-only disk")
 
 
 @pytest.fixture(scope="session")
