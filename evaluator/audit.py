@@ -4,14 +4,15 @@ Process A answers for the held-out text. Once it is dead, process B, which never
 a window, made-up tokens after it, the whole padded to the same shape. Its distribution at the end of the prefix, which the
 judge makes sum to one, must be what A gave there: token by token within a tolerance, and without A being better on average.
 
-Caught, n = 256 prefixes (1024 on a GPU), f = share of the tokens that are cheated on, cost = n windows:
-* a look at later tokens, at other windows, at what was shown before; an answer that depends on the target, the order, the
-  time or the process: seen with probability 1 - (1 - f) ** n, that is 92 % for f = 1 % and 99.99 % for 3.5 % in one run, and
-  a candidate that is kept was measured several times (three runs see f = 1 % with 99.95 %)
+Caught, n = number of prefixes, f = share of the tokens that are cheated on; the cost is one window a prefix, a fifth of A's:
+* a look at later tokens, at other windows, at what was shown before; an answer that depends on the target, the order, the time
+  or the process: seen with 1 - (1 - f) ** n in one run. With n = 64, the least (CPU preset): 47 % for f = 1 %, 86 % for 3 %,
+  99 % for 7 %. With n = 1024, the most (GPU): 99.997 % for f = 1 %. What is kept was measured several times: five runs with
+  n = 64 see f = 1 % with 96 %
 * the same where it pays most: given the incumbent's numbers, half of the prefixes are drawn in proportion to the gain over it,
   so that a lie that makes up a share g of all gain is seen with 1 - (1 - g) ** (n / 2)
 * committed numbers that are better by a little everywhere: their mean beyond what B says, if it is above `Tolerance.mean`
-* different answers for the same window (a few are asked twice, at different times): always, if it happens to all windows
+* different answers for the same window (REPEATS are asked twice, at different times): always, if it happens to all windows
 
 Not covered: cheating on far fewer tokens than one in n (worth at most that share of the score); text that the candidate brought
 with it (train.py is capped at 64 KB, and the held-out chunks are private); on a GPU, differences below the tolerance; what
@@ -25,25 +26,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-REPEATS = 8  # windows that A is asked twice
+REPEATS = 4  # windows that A is asked twice
+SHARE, LEAST, MOST = 0.2, 64, 1024  # of the windows there are, how many are audited
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """Nats: the largest difference at one token, and how much better A may be on average. `prefixes`: how many are compared."""
+    """Nats: the largest difference at one token, and how much better A may be on average."""
 
     token: float
     mean: float
-    prefixes: int
 
 
 # CPU, measured: float32 differs by about 1e-6 with the place in the batch. CUDA, by reasoning, not measured: bfloat16 has 8
 # significant bits, so logits around 10 are off by up to 0.03 each when another kernel or order of summing is chosen; the
 # largest of a whole vocabulary by several times that. Their mean over 1024 places is known to about 0.03 / 32.
 TOLERANCES = {
-    "cpu": Tolerance(token=1e-4, mean=1e-5, prefixes=256),
-    "cuda": Tolerance(token=0.25, mean=0.003, prefixes=1024),
+    "cpu": Tolerance(token=1e-4, mean=1e-5),
+    "cuda": Tolerance(token=0.25, mean=0.003),
 }
+
+
+def plan(windows: int, most_rows: int, wanted: int | None, smaller: int = 1) -> tuple[int, int]:
+    """Windows in one batch, and how many prefixes: whole batches, of the same shape as A's, which are as even as can be.
+
+    `smaller`: into so many are the batches divided that would be made else.
+    """
+    wanted = wanted or max(LEAST, min(int(SHARE * windows), MOST))
+    asked = windows + REPEATS
+    rows = -(-asked // (-(-asked // min(most_rows, wanted)) * smaller))
+    return rows, min(windows, rows * max(1, round(wanted / rows)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +103,13 @@ def prefixes(inputs: NDArray[np.uint16], sample: Sample, vocab_size: int, random
     return np.where(true, inputs[sample.rows], made_up)
 
 
-def twice(order: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """The order with REPEATS windows of its first half once more, at random places of its second half."""
-    half = len(order) // 2
-    again = random.permutation(order[:half])[:REPEATS]
-    return np.insert(order, half + (random.random(len(again)) * (len(order) - half + 1)).astype(np.int64), again)
+def twice(count: int, random: np.random.Generator) -> tuple[NDArray[np.int64], frozenset[int]]:
+    """An order of so many windows, and which of them are in it twice: once in each half, at random places."""
+    order = random.permutation(count)
+    half = count // 2
+    again = order[:half][random.permutation(half)[:REPEATS]]
+    places = half + (random.random(len(again)) * (count - half + 1)).astype(np.int64)
+    return np.insert(order, places, again), frozenset(again.tolist())
 
 
 def compare(seen: NDArray[np.float64], unseen: NDArray[np.float64], targets: NDArray[np.uint16]) -> Comparison:
@@ -110,13 +124,9 @@ def compare(seen: NDArray[np.float64], unseen: NDArray[np.float64], targets: NDA
     return Comparison(worst=float(np.abs(seen - unseen).max(initial=0.0)), mean=mean)
 
 
-def as_given(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Taken for log-probabilities; a copy."""
-    return logits.astype(np.float64)
-
-
 def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """Over the last axis, in float64."""
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # infinite logits, which are refused elsewhere
+        shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+        result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result

@@ -27,7 +27,7 @@ class Defences:
     hidden_work: bool = True  # CPU time of children that nobody waited for counts
     others_only: bool = True  # void needs somebody else who had the CPU
     void_share: float = VOID_SHARE
-    prefixes: int | None = None  # how many are audited; None: as many as the device asks for (audit.py)
+    prefixes: int | None = None  # how many are audited; None: a share of all windows (audit.py)
     commit: bool | None = None  # numbers are committed, then audited; None: on a GPU, where distributions are too much data
 
 

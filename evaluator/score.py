@@ -76,6 +76,25 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One scoring: the windows, and all that it goes by. `random` is seeded by the system: nobody can know what it draws."""
+
+    pile: Windows
+    orders: Orders
+    terms: Terms
+    defences: Defences
+    prefixes: int
+    random: np.random.Generator
+
+    @property
+    def tolerance(self) -> audit.Tolerance:
+        return audit.TOLERANCES[self.orders.device]
+
+    def normal(self, logits: Answer) -> NDArray[np.float64]:
+        return audit.log_softmax(logits) if self.defences.normalised else logits.astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Shown:
     """What A said: nats of each window; where it will be compared, and its log-probabilities there ([n, vocab] or [n])."""
 
@@ -108,25 +127,26 @@ def score(
     defences: Defences = PRODUCTION,
 ) -> Score:  # fmt: skip
     """Score and audit a checkpoint on each of the texts. Both processes are dead afterwards. Raises Failed."""
-    random = np.random.default_rng()  # from the system: the candidate must not know what is drawn
     pile = windows(texts, bos=terms.bos, context=orders.context)
     commits = orders.device == "cuda" if defences.commit is None else defences.commit
     answers = NUMBERS if commits else DISTRIBUTIONS
-    rows = max(1, rows_for(orders, answers) // terms.smaller)  # the same for both: kernels are chosen by shape
+    rows, prefixes = audit.plan(len(pile.inputs), rows_for(orders, answers), defences.prefixes, terms.smaller)
+    random = np.random.default_rng()
+    trial = Trial(pile=pile, orders=orders, terms=terms, defences=defences, prefixes=prefixes, random=random)
     shown, audited = (Scorer(child, orders, kind, rows, terms.seconds) for child, kind in ((a, answers), (b, ENDS)))
-    meter = _Bill(a, orders, terms, defences)
+    bill = _Bill(a, orders, terms, defences)
     shown.load(checkpoint, apart=defences.apart)
     if not defences.apart:
         audited.load(checkpoint, apart=False)
     begun = time.monotonic()
-    said = (_numbers if commits else _distributions)(shown, pile, terms, random, meter, progress, defences)
-    cpu_seconds = meter.settle()
+    said = (_numbers if commits else _distributions)(shown, trial, bill, progress)
+    cpu_seconds = bill.settle()
     if defences.apart:
         a.kill()
         pause = time.monotonic()
         audited.load(checkpoint)
         begun += time.monotonic() - pause
-    words = _audit(audited, said, pile, orders, random, defences)
+    words = _audit(audited, said, trial)
     per_text = [said.nats[pile.split == number].sum() for number in range(len(texts))]
     bpb = tuple(bits_per_byte(total, text.nbytes) for total, text in zip(per_text, texts, strict=True))
     return Score(bpb=bpb, audit=words, seconds=time.monotonic() - begun, cpu_seconds=cpu_seconds, numbers=said.numbers)
@@ -162,30 +182,27 @@ def _asked(inputs: NDArray[np.uint16], last: NDArray[np.integer] | int) -> NDArr
     return asked
 
 
-def _distributions(
-    shown: Scorer, pile: Windows, terms: Terms, random: np.random.Generator, bill: _Bill, progress: Progress, defences: Defences
-) -> Shown:  # fmt: skip
+def _distributions(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress) -> Shown:
     """Every logit of A comes over. What will be audited is drawn before, and A does not know it."""
-    sample = audit.draw(pile.scored, _count(pile, "cpu", defences), random)
-    order = audit.twice(random.permutation(len(pile.inputs)), random)
+    pile = trial.pile
+    sample = audit.draw(pile.scored, trial.prefixes, trial.random)
+    order, doubled = audit.twice(len(pile.inputs), trial.random)
     cuts = np.full(len(pile.inputs), -1)
     cuts[sample.rows] = sample.cuts
     nats = np.full(len(pile.inputs), np.nan)
     kept: dict[int, NDArray[np.float64]] = {}
-    doubled = set(_doubled(order).tolist())
     seen: dict[int, NDArray[np.float64]] = {}
     drift, done = 0.0, 0
-    normal = audit.log_softmax if defences.normalised else audit.as_given
     for logits in shown.run(_asked(pile.inputs[order], 0)):
         batch = order[done : done + len(logits)]
         new = np.isnan(nats[batch])  # what is asked twice counts as it was answered first
-        found = surprise(logits, pile.targets[batch], pile.scored[batch], defences)
+        found = surprise(logits, pile.targets[batch], pile.scored[batch], trial.defences)
         nats[batch[new]] = found[new]
         for i, w in enumerate(batch.tolist()):
             if cuts[w] >= 0 and w not in seen:
-                seen[w] = normal(logits[i, cuts[w]])
+                seen[w] = trial.normal(logits[i, cuts[w]])
             if w in doubled:
-                answer = normal(logits[i][pile.scored[w]])
+                answer = trial.normal(logits[i][pile.scored[w]])
                 drift = max(drift, float(np.abs(kept.setdefault(w, answer) - answer).max()))
         done += len(logits)
         bill.check()
@@ -193,14 +210,12 @@ def _distributions(
     return Shown(nats=nats, sample=sample, seen=np.stack([seen[int(w)] for w in sample.rows]), drift=drift)
 
 
-def _numbers(
-    shown: Scorer, pile: Windows, terms: Terms, random: np.random.Generator, bill: _Bill, progress: Progress, defences: Defences
-) -> Shown:  # fmt: skip
+def _numbers(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress) -> Shown:
     """A commits one number a token; then it is drawn what of it is audited."""
-    order = audit.twice(random.permutation(len(pile.inputs)), random)
+    pile = trial.pile
+    order, doubled = audit.twice(len(pile.inputs), trial.random)
     said = np.full(pile.inputs.shape, np.nan)
     kept: dict[int, NDArray[np.float32]] = {}
-    doubled = set(_doubled(order).tolist())
     drift, done = 0.0, 0
     for answer in shown.run(_asked(pile.inputs[order], pile.targets[order, -1])):
         batch = order[done : done + len(answer)]
@@ -215,35 +230,27 @@ def _numbers(
         progress(done / len(order))
     if not np.isfinite(said[pile.scored]).all():
         raise Failed(Outcome.NAN, "the model's log-probabilities are not finite numbers")
-    if (said[pile.scored] > audit.TOLERANCES["cuda"].mean).any():
+    if (said[pile.scored] > trial.tolerance.mean).any():
         raise Failed(Outcome.INVALID, "the scoring process claims probabilities above one")
     said[~pile.scored] = 0.0
-    gain = None if terms.incumbent is None else said - terms.incumbent
-    sample = audit.draw(pile.scored, _count(pile, "cuda", defences), random, gain)
+    gain = None if trial.terms.incumbent is None else said - trial.terms.incumbent
+    sample = audit.draw(pile.scored, trial.prefixes, trial.random, gain)
     return Shown(nats=-said.sum(axis=1), sample=sample, seen=said[sample.rows, sample.cuts], drift=drift, numbers=said)
 
 
-def _doubled(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    found, count = np.unique(order, return_counts=True)
-    return found[count > 1]
-
-
-def _count(pile: Windows, device: str, defences: Defences) -> int:
-    return defences.prefixes or audit.TOLERANCES[device].prefixes
-
-
-def _audit(
-    audited: Scorer, said: Shown, pile: Windows, orders: Orders, random: np.random.Generator, defences: Defences
-) -> str:  # fmt: skip
+def _audit(audited: Scorer, said: Shown, trial: Trial) -> str:
     """Ask B for what A was asked, and compare. Raises Failed (invalid), else says what was compared."""
-    sample, tolerance = said.sample, audit.TOLERANCES[orders.device]
+    sample, tolerance, defences = said.sample, trial.tolerance, trial.defences
     if defences.audit and not said.drift <= tolerance.token:
-        words = f"the same window asked twice was answered differently, by {said.drift:.1e} nats"
-        raise Failed(Outcome.INVALID, f"its scoring is not deterministic: {words} (it is random, or remembers what it is shown)")
-    prefixes = audit.prefixes(pile.inputs, sample, orders.vocab_size, random)
-    ends = np.concatenate([answer.copy() for answer in audited.run(_asked(prefixes, sample.cuts))])
-    unseen = (audit.log_softmax if defences.normalised else audit.as_given)(ends)
-    found = audit.compare(said.seen, unseen, pile.targets[sample.rows, sample.cuts])
+        words = f"a window that was asked twice, among others, was answered differently by {said.drift:.1e} nats"
+        raise Failed(Outcome.INVALID, f"its scoring is not deterministic, or it looks at or remembers other windows: {words}")
+    prefixes = audit.prefixes(trial.pile.inputs, sample, trial.orders.vocab_size, trial.random)
+    ends = [trial.normal(answer) for answer in audited.run(_asked(prefixes, sample.cuts))]
+    seen, unseen, targets = said.seen, np.concatenate(ends), trial.pile.targets[sample.rows, sample.cuts]
+    if not defences.finite:
+        good = np.isfinite(seen).all(axis=1) & np.isfinite(unseen).all(axis=1)
+        seen, unseen, targets = seen[good], unseen[good], targets[good]
+    found = audit.compare(seen, unseen, targets)
     words = f"{len(sample.rows)} prefixes, {found}"
     if defences.audit and not found.worst <= tolerance.token:
         raise Failed(Outcome.INVALID, f"the audit failed ({words}): a prediction depends on more than the tokens before it")

@@ -5,7 +5,8 @@
     ends            logits of one position of each window   [rows, vocab]            which it is told too
 
 Questions and answers are in shared memory, in slots that alternate; every answer is copied before it is used. What is asked is
-an array of windows with one more column: nothing, the last next token, or the position. What answers mean is in score.py.
+an array of windows with one more column: nothing, the last next token, or the position. All batches have the same shape, so that
+a kernel that is chosen by shape gives the same window the same answer. What answers mean is in score.py.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class Scorer:
 
     def _ask(self, number: int, batch: NDArray[np.int32]) -> None:
         slot = number % SLOTS
-        self._asked[slot, : len(batch)] = batch
-        self._send({"slot": slot, "rows": len(batch)}, [])
+        self._asked[slot] = np.resize(batch, self._asked[slot].shape)  # the last one is filled up with itself
+        self._send({"slot": slot}, [])
 
     def _send(self, message: dict[str, object], fds: list[int]) -> None:
         try:

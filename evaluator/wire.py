@@ -170,6 +170,7 @@ def frozen(name: str, data: bytes | memoryview) -> int:
     view = memoryview(data).cast("B") if len(data) else memoryview(b"")
     while len(view):
         view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, FROZEN)
     return fd
 

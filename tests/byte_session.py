@@ -71,7 +71,7 @@ def serve(model):
     while True:
         batch, _ = hear()
         at = batch["slot"] * rows
-        tokens = array.array("i", asked[4 * at * (context + 1) : 4 * (at + batch["rows"]) * (context + 1)])
+        tokens = array.array("i", asked[4 * at * (context + 1) : 4 * (at + rows) * (context + 1)])
         lines = [list(tokens[i : i + context + 1]) for i in range(0, len(tokens), context + 1)]
         out = model([line[:-1] for line in lines])
         if out is not None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from evaluator import audit, score, scorer
+from evaluator import audit, score
 from evaluator.bench import SESSION, Bench, Cores
 from evaluator.defences import Defences
 from evaluator.inert import inert
@@ -105,7 +105,7 @@ def test_an_honest_candidate_gets_its_bits_per_byte() -> None:
     assert got.vault_bpb == pytest.approx(expected(DATA.vault), rel=1e-6)
     assert (got.run, got.commit, got.seed, got.nonce, got.sandboxed) == ("r1", "c0ffee", 7, "secret", BOXED)
     assert got.params == 1
-    assert "256 prefixes" in got.audit
+    assert "128 prefixes" in got.audit
     assert "made-up" in got.fingerprint
     assert "5 s" in got.fingerprint
 
@@ -242,10 +242,10 @@ CHEATS = {
     " for i, t in enumerate(w)] for w in windows]",
     "looks at the last token of the window": "[[[x + 0.1 * w[-1] * (v == 3) for v, x in enumerate(after(t))] for t in w]"
     " for w in windows]",
-    "looks at the other windows": "(lambda total: [[[x + 1e-3 * total * (v == 3) for v, x in enumerate(after(t))] for t in w]"
-    " for w in windows])(sum(map(sum, windows)))",
 }
 RESTLESS = {
+    "looks at the other windows": "(lambda total: [[[x + 1e-3 * total * (v == 3) for v, x in enumerate(after(t))] for t in w]"
+    " for w in windows])(sum(map(sum, windows)))",
     "remembers what it was shown": "[[[x + 0.01 * (seen.append(t) or len(seen)) * (v == 3) for v, x in enumerate(after(t))]"
     " for t in w] for w in windows]",
     "is random": "[[[x + rng.random() * (v == 3) for v, x in enumerate(after(t))] for t in w] for w in windows]",
@@ -307,11 +307,9 @@ def test_a_failed_scoring_has_an_outcome_a_reason_and_no_number(serving: str, ou
 
 def test_memory_short_while_scoring_is_tried_once_more_with_half_the_batch() -> None:
     """Good training is not lost to the judge's own batch size; a second failure is final."""
-    rows = scorer.SLOT_BYTES // (4 * CONTEXT * VOCAB)
-    once = TRAIN + f"""
+    once = TRAIN + """
 else:
-    if order["rows"] == {rows}: raise MemoryError()
-    assert order["rows"] == {rows // 2}
+    if order["rows"] > 40: raise MemoryError()
     serve(honest)
 """
     assert judged(once).val_bpb == pytest.approx(expected(DATA.public), rel=1e-6)
@@ -448,8 +446,30 @@ def test_a_prefix_shows_the_true_tokens_up_to_its_cut_and_none_after() -> None:
     assert pile.scored[sample.rows, sample.cuts].all()
 
 
+@given(st.integers(2, 400))
+@settings(max_examples=50, deadline=None)
+def test_a_few_windows_are_asked_twice(count: int) -> None:
+    """Every window is in the order; those that are in it twice are once in each half."""
+    order, doubled = audit.twice(count, np.random.default_rng(count))
+    assert sorted(order.tolist()) == sorted([*range(count), *doubled])
+    assert len(doubled) == min(audit.REPEATS, count // 2)
+    assert doubled <= set(order[: count // 2].tolist())
+    assert doubled <= set(order[count // 2 :].tolist())
+
+
+def test_lies_that_pay_are_looked_at() -> None:
+    """Half of the prefixes go where there was most gain over the incumbent: one lie in a thousand tokens is hit by any few."""
+    scored = np.ones((500, 20), dtype=bool)
+    gain = np.random.default_rng(1).normal(0, 0.001, scored.shape)
+    gain.ravel()[::1000] = 3.0
+    hits = [gain[s.rows, s.cuts].max() for k in range(50) for s in [audit.draw(scored, 20, np.random.default_rng(k), gain)]]
+    assert min(hits) == 3.0
+    blind = [gain[s.rows, s.cuts].max() for k in range(50) for s in [audit.draw(scored, 20, np.random.default_rng(k))]]
+    assert np.mean(np.array(blind) == 3.0) < 0.2
+
+
 def test_control_characters_are_taken_out_of_text_for_people() -> None:
-    """Line ends and tabs stay."""
+    """Terminal sequences go whole; line ends and tabs stay."""
     assert inert("a\x1b[31mb\u202e\r\n\tc\x00") == "ab\n\tc"
 
 

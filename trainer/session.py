@@ -122,7 +122,7 @@ class Session:
         Only float32, bfloat16 and float16 tensors; a compiled model is saved under its plain names.
         """
         begun = time.monotonic()
-        state = {name.replace("_orig_mod.", ""): tensor for name, tensor in model.state_dict().items()}
+        state = {_plain(name): tensor for name, tensor in model.state_dict().items()}
         fd = pack(state)
         self._line.say({"say": "save", "facts": self._all_facts()}, [fd])
         os.close(fd)
@@ -145,6 +145,11 @@ class Session:
         if DEVICE == "cuda":
             self._facts["peak_vram_mb"] = torch.cuda.max_memory_allocated() / 2**20
         return {name: value for name, value in self._facts.items() if math.isfinite(value)}
+
+
+def _plain(name: str) -> str:
+    """Without what torch.compile adds, to the whole model or to parts of it."""
+    return name.replace("_orig_mod.", "")
 
 
 def pack(state: dict[str, torch.Tensor]) -> int:
@@ -238,7 +243,8 @@ def _score(line: Line, order: dict[str, Any], fds: list[int]) -> None:
     """
     source, checkpoint, tokens, answers = fds
     model = _build(_load(order, source), order["seed"])
-    model.load_state_dict(unpack(checkpoint))
+    names = {_plain(name): name for name in model.state_dict()}
+    model.load_state_dict({names.get(name, name): tensor for name, tensor in unpack(checkpoint).items()})
     model.eval().requires_grad_(False)
     question = (order["slots"], order["rows"], CONTEXT + 1)
     each = {"distributions": (CONTEXT, VOCAB_SIZE), "numbers": (CONTEXT,), "ends": (VOCAB_SIZE,)}[order["answers"]]
@@ -247,9 +253,9 @@ def _score(line: Line, order: dict[str, Any], fds: list[int]) -> None:
     line.say({"say": "loaded"})
     while True:
         batch, _ = line.hear()
-        slot, rows = batch["slot"], batch["rows"]
+        slot = batch["slot"]
         with torch.no_grad():
-            answer[slot, :rows].copy_(_answer(model, order["answers"], asked[slot, :rows].to(DEVICE, torch.int64)))
+            answer[slot].copy_(_answer(model, order["answers"], asked[slot].to(DEVICE, torch.int64)))
         line.say({"say": "scored", "slot": slot})
 
 
