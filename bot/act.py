@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bot import actions as a
 from bot import events as e
-from bot import runs, static
+from bot import runs, stacking, static
 from bot.decide import verdict_of
 from bot.forge import Landed, PullState
 from bot.proof import base_of, certified, compared
@@ -53,7 +53,8 @@ def _is_measured_tree(world: World, x: Candidate, sha: str) -> bool:
 
 
 def _merge_reason(c: Campaign, x: Candidate) -> str:
-    verdict = verdict_of(c, x)
+    certified = x.stage is Stage.ACCEPTED and c.certifying >= 0
+    verdict = stacking.verdict_of(c, c.candidates[c.certifying]) if certified else verdict_of(c, x)
     return verdict.reason if verdict else "merged by a person before it was judged"
 
 

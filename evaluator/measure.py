@@ -7,6 +7,17 @@ file `pid`, and writes there
     progress.json   where it stands           log          what it printed itself
     result.json     the measurement, once     error.json   why there is none, when that is not the candidate's doing
 
+What a candidate cannot gain by, beside what the sandbox (runners/sandbox.py) and the audit (audit.py) keep it from:
+* data before the clock, or work after it: none is there, and it is dead; costs nothing
+* a result of its own making: no number that it prints, writes or sends counts, and the record carries a nonce that it never saw
+* a checkpoint that is more than sealed float tensors: read by hand, in full, some milliseconds
+* probabilities that are none, NaN, infinities, bytes counted its own way: always; 22 ms of the supervisor's CPU per 4 M logits
+* training while it is scored, on data that it brought: beyond twice the incumbent's compute and half a second (bot/runs.py)
+* a void run, hence another throw: it would need somebody else's processes (contention.py); a look takes some milliseconds
+Not covered: compute of scoring hidden in children that nobody waits for, on a machine where others do the same meanwhile, up to
+the limit on wall time; on a GPU all that audit.py says, since nothing here has been run on one; text that a model remembers
+from its own training and writes into train.py, of which 64 KB fit.
+
 Exit status 0: there is a result, whatever its outcome; 1: there is none, see error.json and standard error.
 Not here: how training, scoring and the sandbox work (training.py, score.py, runners/sandbox.py), nor what a number is worth.
 """

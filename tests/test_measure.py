@@ -518,14 +518,6 @@ def test_a_real_model_learns_inside_the_sandbox() -> None:
     assert "torch 2" in got.fingerprint
 
 
-def test_a_real_model_that_looks_ahead_is_invalid() -> None:
-    """One rolled token is enough."""
-    source = TORCH.replace("return self.logits(tokens)", "return self.logits(tokens.roll(-1, dims=1))")
-    got = judged(source, data=COUNTING, session=SESSION, budget=1.0, startup=60.0)
-    assert got.outcome is Outcome.INVALID, got
-    assert "depends on more" in got.reason
-
-
 def test_a_real_failure_reads_well() -> None:
     """More memory than the limit: out of memory, in torch's own words."""
     source = TORCH.replace("session.start()", "torch.empty(10**12)")

@@ -7,13 +7,16 @@ import dataclasses
 import pytest
 
 from bot import events as e
-from bot.loop import run, step
-from bot.state import Stage
+from bot.act import act
+from bot.actions import Action
+from bot.loop import View, run, step
+from bot.state import Campaign, Stage
+from bot.world import World
 from evaluator import gate
 from runners import Job, Running
 from runners.scripted import Result
 from tests.test_loop import better, ended, of, take_time
-from tests.test_machine import check_history, finish
+from tests.test_machine import Killed, check_history, finish
 from tests.worlds import SOURCE, TRAIN, memory_world, push, start
 
 
@@ -135,3 +138,21 @@ def test_a_certified_head_is_judged_by_its_own_runs() -> None:
     merged = c.merged[-1]
     assert merged.doubted and merged.baseline == merged.own[merged.assumed :]
     assert merged.mean == pytest.approx(2.8, abs=0.02)
+
+
+def test_a_merge_from_the_stack_that_was_killed_before_it_was_written_down() -> None:
+    """Healed at the next look, it carries the same reason as if nothing had happened: the certification, not the first run."""
+    world = memory_world(slightly)
+    view = start(world, 3, mode="stack")
+
+    def dies_once(world: World, c: Campaign, action: Action) -> e.Event | None:
+        event = act(world, c, action)
+        if isinstance(event, e.Merged) and not of(world, e.Merged):
+            raise Killed
+        return event
+
+    with pytest.raises(Killed):
+        run(world, view, dies_once)
+    run(world, View())
+    first, *others = of(world, e.Merged)
+    assert "certified" in first.reason and all(x.reason == first.reason for x in others)

@@ -25,11 +25,25 @@ from evaluator.inert import MARK
 from runners import BadResult, Job, Measurement, Outcome, from_json, to_json
 from runners.local import Box, Confinement, Limits, Program
 from tests.cheats.table import CHEATS, Cheat
-from tests.cheats.toy import BOS, BOXED, CALM, CONTEXT, TINY, VOCAB, candidate, chain, heldout, honest_bpb, job, tried, world
+from tests.cheats.toy import (
+    BOS,
+    BOXED,
+    CALM,
+    CONTEXT,
+    TINY,
+    VOCAB,
+    candidate,
+    chain,
+    heldout,
+    honest_bpb,
+    job,
+    session_of,
+    tried,
+    world,
+)
 from tests.test_contention import busy
 
 KINDS = {f"B{k}" for k in range(1, 12)} | {"V"}
-SESSION = "session_of_this_trial.py"
 
 
 @pytest.fixture
@@ -56,22 +70,23 @@ def table_of_all() -> bytes:
 @contextlib.contextmanager
 def untouched(canary: Path) -> Iterator[None]:
     """Nothing is written, changed or left running."""
-    before = host(canary)
+    before, there = host(canary), set(running())
     yield
     assert host(canary) == before
+    assert set(running()) <= there, "a process of the trial is still there"
 
 
 def host(canary: Path) -> tuple[object, ...]:
     files = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in canary.iterdir()}
     settings = [Path(f"/proc/sys/kernel/{name}").read_text() for name in ("core_pattern", "hostname")]
-    return files, settings, set(running()), sorted(os.sched_getaffinity(0))
+    return files, settings, set(running(session_of(canary.parent))), sorted(os.sched_getaffinity(0))
 
 
-def running() -> Iterator[int]:
+def running(session: str) -> Iterator[int]:
     """Processes of a trial that are still there."""
     for path in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if path.name.isdigit() and SESSION.encode() in (path / "cmdline").read_bytes():  # empty for a zombie
+            if path.name.isdigit() and session.encode() in (path / "cmdline").read_bytes():  # empty for a zombie
                 yield int(path.name)
 
 

@@ -108,11 +108,16 @@ def job(code: str, *, seed: int = SEED, budget: float = 5.0, startup: float = 5.
                startup_seconds=startup, deadline=time.time() + 60, sandbox="if-available", scoring_cap_seconds=cap)  # fmt: skip
 
 
+def session_of(folder: Path) -> str:
+    """A name for the session's program that no other test has, nor another pytest that runs meanwhile."""
+    return f"session-{folder.name}-{os.getpid()}.py"
+
+
 def tried(
     code: str, folder: Path, *, boxed: bool = BOXED, limits: Limits | None = None, defences: Defences = CALM, **asked: Any
 ) -> Measurement:
     """The judge's measurement. The session's program is a copy in `folder`, whose name marks all processes of this trial."""
-    session = Path(shutil.copy(SESSION, folder / "session_of_this_trial.py"))
+    session = Path(shutil.copy(SESSION, folder / session_of(folder)))
     folder.chmod(0o755)
     bench = Bench(Cores.split(os.sched_getaffinity(0)), boxed=boxed, gpu=False, session=session, limits=limits)
     try:
