@@ -8,13 +8,13 @@ import pytest
 
 from bot import events as e
 from bot.fold import fold
-from bot.loop import run, step
+from bot.loop import run
 from bot.state import Kind
 from runners import Job, Running
 from runners.scripted import Result
 from tests.test_loop import better, ended, of, take_time
 from tests.test_machine import check_history, finish
-from tests.worlds import SOURCE, TRAIN, memory_world, push, start
+from tests.worlds import SOURCE, TRAIN, memory_world, push, start, until
 
 
 def test_base_and_tip_are_run_head_to_head() -> None:
@@ -100,9 +100,7 @@ def test_a_stop_during_the_proof_ends_it_at_once() -> None:
     world = memory_world(better)
     take_time(world, 5)
     view = start(world, 2)
-    while not of(world, e.ComparisonOpened):
-        if not step(world, view):
-            world.sleep(0.2)
+    until(world, view, e.ComparisonOpened)
     world.log.append(e.StopRequested(campaign="1", at=world.now(), by="a person"), world.log.read()[1])
     run(world, view)
     c = ended(world)
@@ -114,9 +112,7 @@ def test_a_push_during_the_proof_ends_it() -> None:
     world = memory_world(better)
     take_time(world, 5)
     view = start(world, 2)
-    while not of(world, e.ComparisonOpened):
-        if not step(world, view):
-            world.sleep(0.2)
+    until(world, view, e.ComparisonOpened)
     push(world, TRAIN, (world.code.read(world.forge.tip(), TRAIN) or "") + "EXTRA = 0  # by a person\n")
     finish(world, view)
     c = ended(world)

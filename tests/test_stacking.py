@@ -17,7 +17,7 @@ from runners import Job, Running
 from runners.scripted import Result
 from tests.test_loop import better, ended, of, take_time
 from tests.test_machine import Killed, check_history, finish
-from tests.worlds import SOURCE, TRAIN, memory_world, push, start
+from tests.worlds import SOURCE, TRAIN, memory_world, push, start, until
 
 
 def slightly(source: str) -> float:
@@ -79,9 +79,7 @@ def test_a_veto_takes_down_what_stands_on_it() -> None:
     world = memory_world(slightly)
     take_time(world)
     view = start(world, 4, mode="stack")
-    while len(of(world, e.Accepted)) < 2:
-        if not step(world, view):
-            world.sleep(0.2)
+    until(world, view, e.Accepted, 2)
     first = of(world, e.Accepted)[0].n
     pull = next(x.pull for x in of(world, e.Opened) if x.n == first)
     world.forge.close_as(pull, "ada")  # type: ignore[attr-defined]
@@ -96,9 +94,7 @@ def test_a_push_under_the_stack_gives_it_up() -> None:
     world = memory_world(slightly)
     take_time(world)
     view = start(world, 4, mode="stack")
-    while not of(world, e.Accepted):
-        if not step(world, view):
-            world.sleep(0.2)
+    until(world, view, e.Accepted)
     push(world, TRAIN, SOURCE + "EXTRA = 0  # by a person\n")
     finish(world, view)
     c = ended(world)
@@ -112,9 +108,7 @@ def test_a_stop_closes_what_is_only_provisional() -> None:
     world = memory_world(slightly)
     take_time(world)
     view = start(world, 6, mode="stack")
-    while not of(world, e.Accepted):
-        if not step(world, view):
-            world.sleep(0.2)
+    until(world, view, e.Accepted)
     world.log.append(e.StopRequested(campaign="1", at=world.now(), by="a person"), world.log.read()[1])
     finish(world, view)
     c = ended(world)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from bot import events as e
 from bot.forge.memory import MemoryForge, MemoryRepo
 from bot.log import MemoryLog
-from bot.loop import View, refresh
+from bot.loop import View, refresh, step
 from bot.propose import Brief, Idea, NoIdea
 from bot.static import hash_of
 from bot.world import World
@@ -122,3 +122,10 @@ def push(world: World, path: str, text: str) -> None:
     """A person pushes one file to the default branch."""
     commit = world.code.commit_file(world.forge.tip(), path, text, "by hand", when=world.now())
     world.code.set_ref("refs/heads/main", commit)  # type: ignore[attr-defined]
+
+
+def until(world: World, view: View, kind: type[e.Event], count: int = 1) -> None:
+    """Look, and let time pass, until so many events of that kind are in the log."""
+    while sum(isinstance(x, kind) for x in world.log.read()[0]) < count:
+        if not step(world, view):
+            world.sleep(0.2)
