@@ -141,6 +141,11 @@ def _check_parses(path: str, source: str) -> None:
 
 def check_machine(machine: Machine, settings: Settings, tell: Tell) -> None:
     """What this computer must have to measure anything under these settings. Raises Told."""
+    if settings.parallel > 1 and settings.runner == "local":
+        raise Told(
+            f"`parallel: {settings.parallel}` in program.md needs as many devices, and runner local measures on one: two at once "
+            "would slow each other and spoil both numbers. Set `parallel: 1`"
+        )
     if reason := machine.torch():
         raise Told(reason)
     if settings.sandbox == "required" and (reason := machine.sandbox()):

@@ -143,6 +143,12 @@ def test_a_machine_that_cannot_measure(
     assert said in refused(checkout, capsys, **others)
 
 
+def test_two_measurements_at_once_on_one_device(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """More than one measurement at a time is refused where they would share one device, before anything begins."""
+    commit(checkout, program_md=PROGRAM.replace("sandbox: none", "sandbox: none\nparallel: 2"))
+    assert "Set `parallel: 1`" in refused(checkout, capsys)
+
+
 def test_more_experiments_than_the_program_allows(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cap of program.md is told with its number."""
     assert "at most 9 experiments" in refused(checkout, capsys, ("run", "10"))
