@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import secrets
 import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from bot import campaign, demo, doctor, installed, looks, measuring, summary
+from bot import campaign, commands, demo, installed
+from bot.commands import DONE, TOLD, say
 from bot.forge import ForgeError
 from bot.git import GitError
 from bot.log import LogDamaged
-from bot.report.quoting import visible
+from bot.platform import Platform
+from bot.remote import Busy
 from bot.screen import Screen
-from bot.state import Campaign
-from bot.workspace import Machine, Told, Workspace, blame, find
+from bot.workspace import Machine, Told, blame
 from runners.local import RunnerError, SandboxError, available
 
-DONE, TOLD, BUG, INTERRUPTED = 0, 1, 3, 130
-TELLABLE = (Told, GitError, ForgeError, LogDamaged, RunnerError, SandboxError)
-NEEDS_A_PERSON = ("base", "crashes", "refusals")  # a campaign that ended like this did not end well
+BUG, INTERRUPTED = 3, 130
+TELLABLE = (Told, Busy, GitError, ForgeError, LogDamaged, RunnerError, SandboxError)
 DESCRIPTION = "Let a robot search for a better train.py: each idea a pull request, each one measured, the better ones merged."
 
 
@@ -56,16 +54,16 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
     try:
         return _run(asked, machine)
     except campaign.Interrupted as error:
-        return _say(str(error), INTERRUPTED)
+        return say(str(error), INTERRUPTED)
     except KeyboardInterrupt:
-        return _say("interrupted; nothing that was written down is lost", INTERRUPTED)
+        return say("interrupted; nothing that was written down is lost", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
         return TOLD
     except TELLABLE as error:
-        return _say(str(error), TOLD)
+        return say(str(error), TOLD)
     except OSError as error:
-        return _say(sentence, TOLD) if (sentence := blame(error)) else _bug(machine.cache, asked)
+        return say(sentence, TOLD) if (sentence := blame(error)) else _bug(machine.cache, asked)
     except Exception:  # noqa: BLE001  the last resort: it is told, with all that is known, in a file
         return _bug(machine.cache, asked)
 
@@ -73,11 +71,6 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
 def _run(asked: list[str], machine: Machine) -> int:
     options = _parser()[0].parse_args(asked or ["help"])
     return COMMANDS[options.command][0](options, machine, Screen(sys.stdout))
-
-
-def _say(sentence: str, status: int) -> int:
-    print(f"autoresearch: {visible(sentence)}", file=sys.stderr, flush=True)
-    return status
 
 
 def _bug(cache: Path, asked: list[str]) -> int:
@@ -90,8 +83,8 @@ def _bug(cache: Path, asked: list[str]) -> int:
             path.write_text(report, "utf-8")
         except OSError:
             continue
-        return _say(f"this is a bug of ours, not a mistake of yours. Please report it with {path}; nothing written is lost", BUG)
-    return _say(f"this is a bug of ours, and no log could be written: {traceback.format_exc().splitlines()[-1]}", BUG)
+        return say(f"this is a bug of ours, not a mistake of yours. Please report it with {path}; nothing written is lost", BUG)
+    return say(f"this is a bug of ours, and no log could be written: {traceback.format_exc().splitlines()[-1]}", BUG)
 
 
 def this_machine() -> Machine:
@@ -103,7 +96,20 @@ def this_machine() -> Machine:
         who=environ.get("USER") or environ.get("LOGNAME") or "a person at this machine",
         command=_command(sys.argv[0]), runners=installed.RUNNERS, proposers=installed.PROPOSERS, now=time.time, sleep=time.sleep,
         token=partial(secrets.token_hex, 16), seed=partial(secrets.randbits, 62), torch=installed.torch, sandbox=available,
-        prepare=installed.prepare,
+        prepare=installed.prepare, platform=partial(_platform, environ), event=environ.get("GITHUB_EVENT_NAME", ""),
+        event_file=environ.get("GITHUB_EVENT_PATH", ""),
+    )  # fmt: skip
+
+
+def _platform(environ: Mapping[str, str]) -> Platform:
+    """The repository on GitHub that the environment names, as workflows set it. Raises Told."""
+    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    name = environ.get("GITHUB_REPOSITORY", "")
+    if not token or name.count("/") != 1:
+        raise Told("set GITHUB_TOKEN to a token and GITHUB_REPOSITORY to owner/name; in a workflow both are there")
+    return Platform(
+        name=name, token=token, api=environ.get("GITHUB_API_URL") or Platform.api,
+        server=environ.get("GITHUB_SERVER_URL") or Platform.server,
     )  # fmt: skip
 
 
@@ -114,110 +120,6 @@ def _command(program: str) -> str:
         return f"{sys.executable} -m bot"
     found = shutil.which("autoresearch")
     return "autoresearch" if found and Path(found).samefile(path) else str(path.absolute())
-
-
-# one function a command: (options, machine, screen) -> exit status
-
-
-def _demo(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    n = demo.experiments(options.asked)
-    folder = demo.place(Path.cwd(), options.dir)
-    ws, c = demo.run(replace(machine, command=f"cd {folder} && {machine.command}"), screen, folder, n, options.seed)
-    return _finish(machine, screen, ws, c)
-
-
-def _campaign(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    flags = {"stop.target": options.target, "stop.hours": options.hours}
-    overrides = {name: value for name, value in flags.items() if value is not None}
-    ws = find(Path.cwd())
-    if options.n is None and overrides:
-        raise Told("--target and --hours belong to a new campaign: give the number of experiments too")
-    c = campaign.resume(ws, machine, screen) if options.n is None else campaign.begin(ws, machine, screen, options.n, overrides)
-    return _finish(machine, screen, ws, c)
-
-
-def _finish(machine: Machine, screen: Screen, ws: Workspace, c: Campaign) -> int:
-    """Show what came of it; the status says whether a person is needed."""
-    summary.show(screen, c)
-    summary.show_next(screen, ws, c, machine.command, Path.cwd())
-    if c.ended is None:
-        raise Told(f"the campaign is paused: {c.paused}. Once that is mended, `{machine.command} run` in {ws.top} goes on")
-    return TOLD if c.ended.why in NEEDS_A_PERSON else DONE
-
-
-def _stop(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    ws = find(Path.cwd())
-    c = campaign.stop(ws, machine, screen)
-    screen.line(f"campaign {c.name} has ended: {c.ended.reason if c.ended else 'it is winding down'}")
-    return DONE
-
-
-def _status(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    (looks.status_json if options.json else looks.status)(find(Path.cwd()), screen)
-    return DONE
-
-
-def _pr(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    ws = find(Path.cwd())
-    if options.close:
-        if options.n is None:
-            raise Told("say which one to close: `autoresearch pr N --close`")
-        looks.veto(ws, machine, screen, options.n)
-    elif options.n is None:
-        looks.pulls(ws, screen, as_json=options.json)
-    else:
-        looks.pull(ws, screen, options.n, as_json=options.json)
-    return DONE
-
-
-def _log(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    looks.log(find(Path.cwd()), screen, as_json=options.json)
-    return DONE
-
-
-def _results(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    looks.results(find(Path.cwd()), screen)
-    return DONE
-
-
-def _measure(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    try:
-        top = find(options.path if options.path.is_dir() else options.path.parent).top
-    except GitError:
-        top = None  # a file outside of any checkout can be measured as well
-    file = measuring.source_file(options.path, top)
-    settings, where = measuring.settings_for(file, top)
-    if top and find(top).driver():
-        _say("note: a campaign is running in this checkout; the two share the device and disturb each other", DONE)
-    if not options.json:
-        times = f" {options.seeds} times" if options.seeds > 1 else ""
-        screen.line(f"measuring {file} for {settings.budget.seconds:g} s{times}, settings: {where}")
-    runs = measuring.measure(machine, screen, file, settings, options.seed, options.seeds)
-    measuring.show(screen, runs, as_json=options.json)
-    for m in runs:
-        if m.val_bpb is None:
-            raise Told(f"no number: the run with seed {m.seed} ended as {m.outcome}: {m.reason}")
-    return DONE
-
-
-def _doctor(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    rows = doctor.examine(machine, Path.cwd())
-    if options.json:
-        screen.raw(json.dumps([asdict(row) for row in rows], indent=1))
-    else:
-        screen.table(("what", "state", "found"), [(row.name, row.state, row.found) for row in rows])
-        for row in rows:
-            if row.fix:
-                screen.line(f"\n{row.name}: {row.fix}", "yellow")
-    return TOLD if any(row.state == "missing" for row in rows) else DONE
-
-
-def _page(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    ws = find(Path.cwd())
-    looks.campaign_of(ws)
-    for c in ws.state().campaigns.values():
-        screen.raw(str(summary.write_page(ws, c)))
-    return DONE
 
 
 def _help(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
@@ -231,22 +133,9 @@ def _help(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     return DONE
 
 
-# name -> (what it does, one line for `help`, what its own help adds)
-COMMANDS: dict[str, tuple[Callable[[argparse.Namespace, Machine, Screen], int], str, str]] = {
-    "demo": (_demo, "a real campaign in a scratch repository", "Takes about a minute an experiment. No account, key or GPU."),
-    "run": (_campaign, "N experiments on this checkout; without N, go on with what was interrupted or paused",
-            "Winners land on the branch that is checked out. Ctrl-C at any time: nothing is lost. Settings are in program.md."),
-    "status": (_status, "where the campaign stands", "Works beside a running `autoresearch run`."),
-    "pr": (_pr, "pull requests: the list, or one with its diff, check and verdict", "They live in .git/autoresearch."),
-    "log": (_log, "everything that happened, oldest first", "With --json the very lines of the log."),
-    "results": (_results, "results.tsv with the original's five columns", "commit, val_bpb, memory_gb, status, description."),
-    "measure": (_measure, "measure one train.py, once or with several fresh seeds",
-                "Settings come from the nearest program.md. Prints the summary block of the original; n/a: not measured here."),
-    "stop": (_stop, "end the campaign that is under way", "Its candidates in flight are closed without a verdict."),
-    "doctor": (_doctor, "what this machine has and lacks, with the fix", "Exit status 1 when nothing can be measured here."),
-    "page": (_page, "write a static page for each campaign", "Prints their paths. One is also written when a campaign ends."),
-    "help": (_help, "this list, or what one command takes", ""),
-}  # fmt: skip
+COMMANDS: dict[str, tuple[commands.Command, str, str]] = commands.COMMANDS | {
+    "help": (_help, "this list, or what one command takes", "")
+}
 
 
 def _parser() -> tuple[Parser, dict[str, Parser]]:
@@ -268,6 +157,17 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     made["measure"].add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: of the checkout")
     made["measure"].add_argument("--seed", type=_natural, help="default: a fresh one")
     made["measure"].add_argument("--seeds", type=_positive, default=1, metavar="N", help="N runs with as many seeds: mean, sigma")
+    made["hear"].add_argument("--event", type=Path, metavar="FILE", help="the payload (default: GITHUB_EVENT_PATH)")
+    made["hear"].add_argument(
+        "--name", help="of the event, such as issue_comment (default: GITHUB_EVENT_NAME, or what it looks like)"
+    )
+    made["hear"].add_argument("--dry-run", action="store_true", help="only print what it would do; needs no token")
+    made["settle"].add_argument("--run", default="", help="the run that a job has measured")
+    made["settle"].add_argument("--result", type=Path, metavar="FILE", help="what it left; it may not be there")
+    made["job"].add_argument("run", metavar="RUN", help="its name, as the log has it")
+    made["job"].add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    made["measure"].add_argument("--job", type=Path, metavar="FILE", help="what `job` wrote; nothing is done without the file")
+    made["measure"].add_argument("--out", type=Path, metavar="FILE", help="where the result of that job goes")
     made["help"].add_argument("about", nargs="?", metavar="COMMAND", help="one command")
     return parser, made
 

@@ -74,7 +74,7 @@ def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
     brief = Brief(
         source=source,
         instructions=c.instructions,
-        direction=f"{c.started.title}\n\n{c.started.body}".strip(),
+        direction=_direction(c),
         tried=frozenset(c.tried.get(action.parent, ())),
         seed=action.seed,
         history=tuple(f"{x.title}: {x.why} {x.reason}" for x in list(c.candidates.values())[-50:] if x.edit),
@@ -96,6 +96,12 @@ def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
     )  # fmt: skip
 
 
+def _direction(c: Campaign) -> str:
+    """What people want: the issue as it was when the campaign began, and every hint since."""
+    hints = [f"Hint by {hint.by}: {hint.text}" for hint in c.hints]
+    return "\n\n".join(part for part in (c.started.title, c.started.body, *hints) if part.strip())
+
+
 def _storable(text: str) -> str:
     """Words of a proposer as the log can hold them: half a surrogate pair is no UTF-8."""
     return text.encode("utf-8", "replace").decode()
@@ -112,9 +118,7 @@ def _open(world: World, c: Campaign, action: a.Open) -> e.Event | None:
     world.forge.push(branch, head)
     text = markdown.pull_body(c, x, world.code.diff(base, head))
     pull = world.forge.open_pull(branch=branch, title=markdown.pull_title(x), body=text, labels=markdown.labels(x))
-    return e.Opened(
-        campaign=c.name, at=world.now(), n=x.n, base=base, head=head, guard=world.code.guard_of(head), pull=pull
-    )
+    return e.Opened(campaign=c.name, at=world.now(), n=x.n, base=base, head=head, guard=world.code.guard_of(head), pull=pull)
 
 
 def _commit(world: World, c: Campaign, x: Candidate, base: str) -> tuple[str, str] | None:
@@ -134,6 +138,8 @@ def _rebase(world: World, c: Campaign, action: a.Rebase) -> e.Event | None:
     if made is None:
         return _close(world, c, a.Close(n=x.n, why="stale", reason="its edit does not apply to the new tip"))
     head, source = made
+    if x.awaiting and x.pull:
+        world.forge.withdraw(x.pull)
     world.forge.push(branch_of(c.name, x.n), head)
     return e.Rebased(
         campaign=c.name, at=world.now(), n=x.n, parent=action.parent, base=base, head=head,
@@ -143,7 +149,7 @@ def _rebase(world: World, c: Campaign, action: a.Rebase) -> e.Event | None:
 
 def _post_check(world: World, c: Campaign, action: a.PostCheck) -> e.Event | None:
     x = c.candidates[action.n]
-    check = markdown.check(c, x, action.verdict)
+    check = markdown.check(c, x, action.verdict, world.code.diff(x.on, x.head))
     world.forge.post_check(check)
     _describe(world, c, x, action.verdict.reason if action.verdict else f"{x.outcome}: {x.fault}")
     return e.CheckPosted(campaign=c.name, at=world.now(), n=x.n, head=x.head, conclusion=check.conclusion, title=check.title)
@@ -166,12 +172,15 @@ def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
     assert x.pull is not None
     onto = c.candidates[c.landed].sha
     head = x.head if x.stage is Stage.MEASURED else _on_top(world, c, x, onto, action)
-    answer = world.forge.merge(
-        x.pull, head=head, onto=onto, guard=x.guard, message=markdown.merge_message(c, x, action.verdict)
-    )
+    answer = world.forge.merge(x.pull, head=head, onto=onto, guard=x.guard, message=markdown.merge_message(c, x, action.verdict))
     if isinstance(answer, Landed):
         _retire(world, x)
         return e.Merged(campaign=c.name, at=world.now(), n=x.n, sha=answer.sha, reason=action.verdict.reason)
+    if answer.why == "vetoed":
+        return e.Vetoed(campaign=c.name, at=world.now(), n=x.n, by=answer.detail)
+    if answer.why == "waits":
+        waits = e.Awaiting(campaign=c.name, at=world.now(), n=x.n, reason=answer.detail)
+        return None if x.awaiting == answer.detail else waits
     if answer.why in ("moved", "closed"):
         return _look(world, c, a.Look())
     reason = f"it could not be merged ({answer.why}): {answer.detail}"
@@ -185,7 +194,7 @@ def _on_top(world: World, c: Campaign, x: Candidate, onto: str, action: a.Merge)
     head = world.code.commit_file(onto, editable(c), code, markdown.commit_message(c, x), when=x.at)
     if world.forge.pull(x.pull).state is PullState.OPEN:
         world.forge.push(branch_of(c.name, x.n), head)
-        world.forge.post_check(replace(markdown.check(c, x, action.verdict), head=head))
+        world.forge.post_check(replace(markdown.check(c, x, action.verdict, ""), head=head))
         _describe(world, c, x, action.verdict.reason)
     return head
 

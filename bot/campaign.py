@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bot import events as e
 from bot import summary
-from bot.loop import POLL_SECONDS, View, append, refresh, run
+from bot.loop import View, append, refresh, run
 from bot.preflight import check_machine, plan
 from bot.program import Settings
 from bot.screen import Screen
@@ -106,7 +106,7 @@ def _wait_for_driver(seat: Seat, name: str) -> Campaign:
     while (c := refresh(seat.world, seat.view).campaigns[name]).ended is None:
         if seat.machine.now() > until:
             raise Told(f"process {seat.ws.driver()} was asked to stop and has not ended yet: see `autoresearch status`")
-        seat.world.sleep(POLL_SECONDS)
+        seat.world.sleep(seat.world.poll_seconds)
     return c
 
 

@@ -49,11 +49,13 @@ def decide(c: Campaign, now: float) -> list[Action]:
         return [Look()]
     looks: list[Action] = [Look(), *(Poll(n=x.n, run=x.flight) for x in c.live.values() if x.flight)]
     if c.paused and not c.stop:
-        return looks
+        return [*looks, *_news(c)]
     if c.ending:
         return [*looks, *_wind_down(c, c.ending)]
     if reason := stop_reason(c, now):
         return [Look(), BeginEnd(why=reason[0], reason=reason[1])]
+    if any(x.awaiting and x.parent == c.landed for x in c.live.values()):
+        return [*looks, *_vetoes(c), *stacking.moves(c), *_landings(c), *_news(c)]  # the next base is not known before it landed
     return [*looks, *_going_on(c), *_preparations(c)]
 
 
@@ -210,6 +212,10 @@ def _paperwork(c: Campaign) -> Iterator[Action]:
             yield from _closing(x, None, x.outcome, f"{x.outcome}: {x.fault}")
         elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.DISCARD:
             yield from _closing(x, verdict, "worse", verdict.reason)
+    yield from _news(c)
+
+
+def _news(c: Campaign) -> Iterator[Action]:
     if c.said < c.news:
         yield Say(about=c.news)
 

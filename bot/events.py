@@ -40,7 +40,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignStarted(Event):
-    """Somebody asked for `experiments` experiments. Text from people and the program are snapshotted here."""
+    """Somebody asked for `experiments` experiments. Text from people and the program are snapshotted here.
+
+    `cause` of this and other events that a person caused names the comment, review or click that it came from, so that one
+    that is delivered twice does nothing twice; empty at a terminal."""
 
     experiments: int
     issue: int
@@ -51,6 +54,7 @@ class CampaignStarted(Event):
     settings: dict[str, Any]  # what the command overrode, by dotted name
     seed: int  # all seeds of the campaign derive from it; private to the bot
     branch: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,21 +246,42 @@ class Vetoed(Event):
 
     n: int
     by: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Awaiting(Event):
+    """The platform does not let us merge the candidate yet: it does so itself once its rules are met, or a person must."""
+
+    n: int
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class StopRequested(Event):
     by: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hinted(Event):
+    """A person who may steer says something that every later proposal reads."""
+
+    by: str
+    text: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paused(Event):
     reason: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed(Event):
     by: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,3 +305,12 @@ class CampaignEnded(Event):
 
     why: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoOpened(Event):
+    """A pull request that takes back what the campaign merged stands, for people to merge. It may follow the campaign's end."""
+
+    pull: int
+    by: str
+    cause: str = ""

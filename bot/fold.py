@@ -26,6 +26,8 @@ def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
             check(campaign, event)
             campaign.at = event.at
             _APPLY[type(event)](campaign, event)
+        if cause := getattr(event, "cause", ""):
+            state.heard.add(cause)
         state.events += 1
     return state
 
@@ -33,7 +35,7 @@ def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
 def check(c: Campaign, event: e.Event) -> None:
     """Raises Unlisted when this event cannot follow; changes nothing."""
     kind = type(event)
-    if c.ended is not None:
+    if c.ended is not None and kind is not e.UndoOpened:
         raise Unlisted(f"{kind.__name__} after the end of campaign {c.name}")
     if kind not in _APPLY:
         raise Unlisted(f"{kind.__name__} inside campaign {c.name}")
@@ -142,7 +144,7 @@ def _opened(c: Campaign, event: e.Opened) -> None:
 def _rebased(c: Campaign, event: e.Rebased) -> None:
     x = _move(c, event.n, event)
     x.parent, x.on, x.head, x.guard, x.source = event.parent, event.base, event.head, event.guard, event.source
-    x.screen, x.half, x.redo, x.checked = None, None, None, ""
+    x.screen, x.half, x.redo, x.checked, x.awaiting = None, None, None, "", ""
     x.own, x.pairs, x.total, x.ss, x.df = [], [], 0.0, 0.0, 0
     c.tried.setdefault(event.parent, set()).add(event.source)
 
@@ -226,16 +228,32 @@ def _vetoed(c: Campaign, event: e.Vetoed) -> None:
         c.live[event.n].vetoed = event.by
 
 
+def _awaiting(c: Campaign, event: e.Awaiting) -> None:
+    _move(c, event.n, event).awaiting = event.reason
+    c.turns += 1
+
+
+def _hinted(c: Campaign, event: e.Hinted) -> None:
+    c.hints.append(event)
+    c.turns += 1
+
+
+def _undo_opened(c: Campaign, event: e.UndoOpened) -> None:
+    c.undone = event.pull
+
+
 def _stop(c: Campaign, event: e.StopRequested) -> None:
     c.stop = c.stop or event.by
 
 
 def _paused(c: Campaign, event: e.Paused) -> None:
     c.paused = event.reason
+    c.turns += 1
 
 
 def _resumed(c: Campaign, event: e.Resumed) -> None:
     c.paused = ""
+    c.turns += 1
     for x in c.live.values():
         x.losses = x.voids = 0
 
@@ -277,6 +295,9 @@ _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.Compared: _compared,
     e.Closed: _closed,
     e.Vetoed: _vetoed,
+    e.Awaiting: _awaiting,
+    e.Hinted: _hinted,
+    e.UndoOpened: _undo_opened,
     e.StopRequested: _stop,
     e.Paused: _paused,
     e.Resumed: _resumed,

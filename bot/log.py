@@ -3,6 +3,7 @@
 `GitLog` keeps them as JSON lines on a branch of their own, in segments of LINES lines (000/000012.jsonl holds lines 1201 to
 1300 counted from 1), so that an append writes one small file however long the log is. One commit per append; the branch
 moves by compare-and-swap, so of two writers the second is told (`Moved`) and looks again.
+`RemoteLog` is the same on a branch of another machine's repository, where a push is the compare-and-swap.
 `MemoryLog` is the same without git, for tests of the machine by the thousand.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol
 from bot import git
 from bot.events import Event
 from bot.lines import GENESIS, VERSION, BadLine, digest, from_line, to_line
+from bot.remote import ORIGIN, Remote
 
 BRANCH = "autoresearch/log"
 LINES = 100  # in one segment
@@ -85,9 +87,12 @@ class GitLog:
         text = f"{position.tail if position.count % LINES else ''}{line}\n"
         path = _path(position.count // LINES)
         commit = self._repo.commit_file(position.commit, path, text, _subject(event), when=event.at)
-        if not self._repo.update_ref(self._ref, commit, position.commit):
+        if not self._swap(commit, position.commit):
             raise Moved(f"somebody else wrote to {self._branch}: look again")
         return Position(commit=commit, count=position.count + 1, last=digest(line), tail=text)
+
+    def _swap(self, new: str, old: str | None) -> bool:
+        return self._repo.update_ref(self._ref, new, old)
 
     def _segments(self, commit: str, first: int) -> list[str]:
         """The texts of the segments from number `first` on. Bytes that are not UTF-8 come as lone surrogates."""
@@ -133,6 +138,42 @@ class GitLog:
     def _damaged(self, what: str) -> LogDamaged:
         way_out = f"find the last good commit with `git log -p {self._branch}` and point the branch at it"
         return LogDamaged(f"the log on branch {self._branch} is damaged: {what}. Nothing was changed; {way_out}")
+
+
+class RemoteLog(GitLog):
+    """The log on a branch of a repository elsewhere; the clone holds a copy, which only ever grows.
+
+    What was pushed over there (a force-push, a branch that was deleted) is told, not taken over: the copy here shows what
+    stood. Raises Busy and GitError beside what GitLog raises."""
+
+    def __init__(self, remote: Remote, branch: str = BRANCH) -> None:
+        super().__init__(remote.repo, branch)
+        self._remote = remote
+        self._ours = ""  # what we pushed last: nobody else can have written since, and no fetch is needed to know it
+
+    def events_since(self, position: Position) -> tuple[list[Event], Position]:
+        if not (self._ours and self._ours == position.commit):
+            self._fetch()
+        self._ours = ""
+        return super().events_since(position)
+
+    def _fetch(self) -> None:
+        self._remote.fetch()
+        there = self._repo.resolve(f"{ORIGIN}/{self._branch}")
+        here = self._repo.resolve(self._ref)
+        if here is not None and (there is None or not self._repo.is_ancestor(here, there)):
+            what = "the branch is gone there" if there is None else f"it was pushed over there: {here[:12]} is not part of it"
+            raise self._damaged(f"{what}. A copy of what stood is at {here} in {self._repo.path}")
+        if there is not None and there != here:
+            self._repo.set_ref(self._ref, there)
+
+    def _swap(self, new: str, old: str | None) -> bool:
+        """A push is a fast-forward or it is refused: `new` has `old` as its parent."""
+        if not self._remote.push(f"{new}:{self._ref}"):
+            return False
+        self._repo.set_ref(self._ref, new)
+        self._ours = new
+        return True
 
 
 class MemoryLog:

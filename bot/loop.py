@@ -18,10 +18,9 @@ from bot.actions import Action
 from bot.decide import decide
 from bot.fold import check, fold
 from bot.log import Moved, Position
+from bot.remote import Busy
 from bot.state import Campaign, State
 from bot.world import World
-
-POLL_SECONDS = 0.2  # how soon a stop, a veto or a result is seen
 
 Deed = Callable[[World, Campaign, Action], e.Event | None]
 
@@ -58,7 +57,11 @@ def step(world: World, view: View, deed: Deed = act) -> bool:
     if campaign is None:
         return False
     for action in decide(campaign, world.now()):
-        event = deed(world, campaign, action)
+        try:
+            event = deed(world, campaign, action)
+        except Busy as busy:
+            world.later(busy)  # the other deeds do not depend on this one, and doing it again heals what was half done
+            continue
         if event is not None:
             if append(world, view, event):
                 world.tell(campaign, event)
@@ -70,12 +73,15 @@ def run(world: World, view: View, deed: Deed = act) -> Campaign | None:
     """Go on until the active campaign has ended or waits for a person; return it as it then stands."""
     campaign = refresh(world, view).active
     while campaign is not None and campaign.ended is None:
-        if step(world, view, deed):
-            refresh(world, view)
-            continue
+        try:
+            if step(world, view, deed):
+                refresh(world, view)
+                continue
+        except Busy as busy:  # the log itself cannot be reached
+            world.later(busy)
         if campaign.paused and not any(x.flight for x in campaign.live.values()):
             break
         world.tell(campaign, None)
         world.runner.warm()
-        world.sleep(POLL_SECONDS)
+        world.sleep(world.poll_seconds)
     return campaign

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 
 from bot.preflight import PROGRAM, check_machine
 from bot.program import Problems, Settings, parse
+from bot.runs import allowed
 from bot.screen import Screen
 from bot.workspace import Machine, Told
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
@@ -98,11 +99,11 @@ def _measure_once(machine: Machine, screen: Screen, file: Path, job: Job, settin
 
 def _job(machine: Machine, source: str, settings: Settings, seed: int) -> Job:
     budget = settings.budget
-    allowed = budget.startup_seconds + budget.seconds + budget.scoring_seconds
     return Job(
         run=f"measure-{machine.token()[:16]}", commit="", source=source, seed=seed,
         nonce=machine.token(), budget_seconds=budget.seconds, startup_seconds=budget.startup_seconds,
-        deadline=machine.now() + allowed, corpus=settings.corpus, device=settings.device, sandbox=settings.sandbox,
+        scoring_seconds=budget.scoring_seconds, deadline=machine.now() + allowed(budget), corpus=settings.corpus,
+        device=settings.device, sandbox=settings.sandbox,
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("device", "choice", "auto", ("auto", "cpu", "cuda"), "Where a candidate trains; auto takes the GPU if there is one."),
     Setting("budget.seconds", "number", 300.0, (0.1, 86_400), "Training time of one run, in seconds of wall clock."),
     Setting("budget.startup_seconds", "number", 600.0, (1, 86_400), "How long a run may build and compile before it sees data."),
-    Setting("budget.scoring_seconds", "number", 300.0, (1, 86_400), "What a run's deadline allows for scoring, beside the rest."),
+    Setting("budget.scoring_seconds", "number", 300.0, (1, 86_400), "How long one run may be scored and audited, in all."),
     Setting("gate.mode", "choice", "pairs", ("pairs", "stack"), "What must be proven before a merge: each edit, or a stack."),
     Setting("gate.alpha", "number", 0.004, (1e-6, 0.25), "Chance that a candidate which is not better passes its pairs."),
     Setting("gate.floor", "number", 1.1, (0, 10), "Smallest gain worth confirming, in standard deviations of one run."),

@@ -7,27 +7,33 @@ one that was never started is started by the next poll. Not here: what a run mea
 from __future__ import annotations
 
 from dataclasses import asdict
+from statistics import fmean
 
 from bot import actions as a
 from bot import events as e
-from bot.state import Campaign, Run
+from bot.program import Budget
+from bot.state import Campaign, Candidate, Run
 from bot.world import World, source_at
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
 
 SCORING_FACTOR = 2.0  # a better model may be dearer to use, within reason
 SCORING_FLOOR = 0.5  # seconds: what a CPU's other users, and the clock's ticks, make of a small number
+GRACE_SECONDS = 180.0  # for what is the judge's own: starting processes from a cold disk, preparing data, writing a result
+
+
+def allowed(budget: Budget) -> float:
+    """Seconds after which a run is lost. The judge ends each of the three parts itself, well before: this is for its own end."""
+    return budget.startup_seconds + budget.seconds + budget.scoring_seconds + GRACE_SECONDS
 
 
 def start_run(world: World, c: Campaign, action: a.StartRun) -> e.Event | None:
     """Decide everything about the run and write it down; `poll` starts it."""
     subject = c.candidates[action.subject]
-    budget = c.settings.budget
-    allowed = budget.startup_seconds + budget.seconds + budget.scoring_seconds
     return e.MeasureStarted(
         campaign=c.name, at=world.now(), n=action.n, subject=action.subject, k=action.k, attempt=action.attempt,
         run=f"{c.name}-{action.k}.{action.attempt}", seed=action.seed, nonce=world.token(),
-        head=subject.head if subject.n == action.n else subject.sha, deadline=world.now() + allowed,
-        vault=action.vault,
+        head=subject.head if subject.n == action.n else subject.sha, vault=action.vault,
+        deadline=world.now() + allowed(c.settings.budget) + world.queue_seconds,
     )  # fmt: skip
 
 
@@ -90,18 +96,27 @@ def _measured(
 def job_of(c: Campaign, run: Run, source: str) -> Job:
     """What the runner is asked to measure."""
     s = c.settings
+    subject, tip = c.candidates[run.subject], incumbent_of(c, run)
+    scores = [score for _, score in tip.baseline] if tip else []
     return Job(
         run=run.run, commit=run.head, source=source, seed=run.seed, nonce=run.nonce, budget_seconds=s.budget.seconds,
-        startup_seconds=s.budget.startup_seconds, deadline=run.deadline, corpus=s.corpus, device=s.device, sandbox=s.sandbox,
-        vault=run.vault, scoring_cap_seconds=scoring_cap(c, run),
+        startup_seconds=s.budget.startup_seconds, scoring_seconds=s.budget.scoring_seconds, deadline=run.deadline,
+        corpus=s.corpus, device=s.device, sandbox=s.sandbox, vault=run.vault, scoring_cap_seconds=scoring_cap(c, run),
+        code=subject.guard, incumbent=tip.guard if tip else "", incumbent_bpb=fmean(scores) if scores else 0.0,
     )  # fmt: skip
 
 
-def scoring_cap(c: Campaign, run: Run) -> float:
-    """Seconds of compute that scoring may take: twice what the incumbent's took, and a floor. 0, no cap, for the incumbent."""
+def incumbent_of(c: Campaign, run: Run) -> Candidate | None:
+    """What the code of that run wants to beat. None for the tip itself and for a base, which people wrote."""
     tip = c.candidates.get(c.tip)
+    return None if tip is None or run.subject == tip.n or c.candidates[run.subject].base else tip
+
+
+def scoring_cap(c: Campaign, run: Run) -> float:
+    """Seconds of compute that scoring may take: twice what the incumbent's took, and a floor. 0, no cap, without one."""
+    tip = incumbent_of(c, run)
     spent = tip.result.get("scoring_cpu_seconds") if tip else None
-    if tip is None or run.subject == tip.n or not isinstance(spent, float) or spent <= 0:
+    if tip is None or not isinstance(spent, float) or spent <= 0:
         return 0.0
     texts = 2 if run.vault and tip.result.get("vault_bpb") is None else 1
     return SCORING_FACTOR * texts * spent + SCORING_FLOOR

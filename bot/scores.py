@@ -19,6 +19,7 @@ from evaluator import gate, stack
 REMEMBERED = 30  # degrees of freedom, and runs, that one campaign hands to the next: newer noise soon outweighs them
 AGREES = 3.0  # standard deviations within which a fresh run of known code confirms its earlier ones
 
+
 def take(c: Campaign, x: Candidate, run: Run, event: e.Measured) -> None:
     """Put the result of a run where it belongs."""
     if not c.fingerprint:

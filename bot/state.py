@@ -69,6 +69,7 @@ STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
     Stage.MEASURED: {
         e.MeasureStarted: Stage.MEASURING,
         e.CheckPosted: Stage.MEASURED,
+        e.Awaiting: Stage.MEASURED,
         e.Rebased: Stage.OPEN,
         e.Adopted: Stage.ADOPTED,
         e.Accepted: Stage.ACCEPTED,
@@ -76,7 +77,7 @@ STEPS: dict[Stage, dict[type[e.Event], Stage]] = {
         e.Compared: Stage.CLOSED,
         e.Closed: Stage.CLOSED,
     },
-    Stage.ACCEPTED: {e.Merged: Stage.MERGED, e.Closed: Stage.CLOSED},
+    Stage.ACCEPTED: {e.Awaiting: Stage.ACCEPTED, e.Merged: Stage.MERGED, e.Closed: Stage.CLOSED},
     Stage.ADOPTED: {},
     Stage.MERGED: {},
     Stage.CLOSED: {},
@@ -150,6 +151,7 @@ class Candidate:
     fault: str = ""
     checked: str = ""  # the head that has its final check
     vetoed: str = ""
+    awaiting: str = ""  # why the platform does not let us merge it yet
     why: str = ""
     reason: str = ""
     runs: int = 0
@@ -226,8 +228,11 @@ class Campaign:
     fingerprint: str = ""
     said: int = -1
     stop: str = ""
+    hints: list[e.Hinted] = field(default_factory=list)
+    undone: int | None = None  # the pull request that takes it all back
     ending: e.Ending | None = None
     paused: str = ""
+    turns: int = 0  # how often it was paused, resumed, steered, or had to wait
     ended: e.CampaignEnded | None = None
     at: float = 0.0
 
@@ -252,7 +257,8 @@ class Campaign:
     def news(self) -> int:
         """Grows with everything that the status comment should tell."""
         ended = sum(not self.candidates[n].live for n in (self.duel, self.reverted) if n >= 0)
-        return self.settled + ended + len(self.ablated) - sum(x.kind is Kind.ABLATION for x in self.live.values())
+        ablated = len(self.ablated) - sum(x.kind is Kind.ABLATION for x in self.live.values())
+        return self.settled + ended + ablated + self.turns
 
     @property
     def withdrawn(self) -> int:
@@ -284,6 +290,7 @@ class State:
     campaigns: dict[str, Campaign] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
     events: int = 0
+    heard: set[str] = field(default_factory=set)  # the causes of what is written down
 
     @property
     def active(self) -> Campaign | None:

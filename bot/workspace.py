@@ -26,6 +26,7 @@ from bot.fold import fold
 from bot.forge.local import LocalForge
 from bot.interrupts import Interrupts
 from bot.log import GitLog
+from bot.platform import Platform
 from bot.propose import Proposer
 from bot.state import State, Unlisted
 from runners import Runner
@@ -36,6 +37,10 @@ NO_SPACE, NO_RIGHT = (errno.ENOSPC, errno.EDQUOT), (errno.EROFS, errno.EACCES, e
 
 class Told(Exception):
     """Something that a person must know or do first. The message is what we say; the exit status is 1."""
+
+
+def _nowhere() -> Platform:
+    raise Told("this machine knows no repository on GitHub")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,9 @@ class Machine:
     torch: Callable[[], str | None]  # None: it is there; else what to do
     sandbox: Callable[[], str | None]  # likewise
     prepare: Callable[[str, Path, Callable[[str, float], None]], str | None]  # corpus, cache, tell(stage, done) -> likewise
+    platform: Callable[[], Platform] = _nowhere
+    event: str = ""  # the name of the webhook that started us
+    event_file: str = ""  # and its payload
     interrupts: Interrupts = field(default_factory=Interrupts)
 
 
@@ -209,7 +217,6 @@ def find(path: Path) -> Workspace:
     checkout = git.Repo(git.top_level(path))
     common = checkout.ask("rev-parse", "--path-format=absolute", "--git-common-dir").text
     return Workspace(checkout, Path(common) / "autoresearch")
-
 
 
 def blame(error: OSError) -> str | None:

@@ -10,6 +10,7 @@ from bot import events as e
 from bot.forge import Forge, ForgeError
 from bot.log import Log
 from bot.propose import Proposer
+from bot.remote import Busy
 from bot.state import Campaign
 from runners import Runner, Running
 
@@ -36,6 +37,9 @@ class World:
     sleep: Callable[[float], None]
     token: Callable[[], str]  # a fresh secret
     tell: Callable[[Campaign, Running | e.Event | None], None] = lambda campaign, news: None
+    later: Callable[[Busy], None] = lambda busy: None  # the platform could not be asked: told to whoever watches
+    poll_seconds: float = 0.2  # how soon a stop, a veto or a result is seen, where looking costs nothing
+    queue_seconds: float = 0.0  # how long a run may wait for a machine before it begins
     progress: dict[str, Running] = field(default_factory=dict)  # newest word of each run in flight, for people only
 
 

@@ -9,6 +9,8 @@
     training.py  the candidate trains: the clock, the data, the checkpoint
     scorer.py    a process that answers for windows of text
     score.py     what the checkpoint is worth: distributions come in, the judge adds up
+    bits.py      the arithmetic of that
+    shelf.py     what the tokens cost under code that was measured before
     inert.py     what a candidate printed, made harmless
     audit.py     what a candidate must not get away with
     gate.py      measurements -> keep | discard | again

@@ -9,10 +9,14 @@ Caught, n = number of prefixes, f = share of the tokens that are cheated on; the
   or the process: seen with 1 - (1 - f) ** n in one run. With n = 64, the least (CPU preset): 47 % for f = 1 %, 86 % for 3 %,
   99 % for 7 %. With n = 1024, the most (GPU): 99.997 % for f = 1 %. What is kept was measured several times: five runs with
   n = 64 see f = 1 % with 96 %
-* the same where it pays most: given the incumbent's numbers, half of the prefixes are drawn in proportion to the gain over it,
-  so that a lie that makes up a share g of all gain is seen with 1 - (1 - g) ** (n / 2)
-* committed numbers that are better by a little everywhere: their mean beyond what B says, if it is above `Tolerance.mean`
+* the same where it pays most: given the incumbent's numbers (shelf.py), half of the prefixes are drawn in proportion to the gain
+  over it, once A has answered, so that a lie that makes up a share g of all gain is seen with 1 - (1 - g) ** (n / 2); the other
+  half is drawn evenly, and n / 2 takes the place of n above. Measured between two seeds of examples/cpu (4 s): g is 10 % for a
+  lie that takes all loss off f = 1 % of the tokens, which n = 64 sees with 97 % in one run
+* committed numbers that are better by a little everywhere: their mean beyond what B says, if it is above `Tolerance.mean`, over
+  those drawn evenly (where the gain is largest, chance has helped)
 * different answers for the same window (REPEATS are asked twice, at different times): always, if it happens to all windows
+* a score too good to be true, however it came about: see `impossible`
 
 Not covered: cheating on far fewer tokens than one in n (worth at most that share of the score); text that the candidate brought
 with it (train.py is capped at 64 KB, and the held-out chunks are private); on a GPU, differences below the tolerance; what
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 
 REPEATS = 4  # windows that A is asked twice
 SHARE, LEAST, MOST = 0.2, 64, 1024  # of the windows there are, how many are audited
+JUMP = 0.5  # of the incumbent's score: more than this no single edit takes off
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +45,10 @@ class Tolerance:
 
 # CPU, measured: float32 differs by about 1e-6 with the place in the batch. CUDA, by reasoning, not measured: bfloat16 has 8
 # significant bits, so logits around 10 are off by up to 0.03 each when another kernel or order of summing is chosen; the
-# largest of a whole vocabulary by several times that. Their mean over 1024 places is known to about 0.03 / 32.
+# largest of a whole vocabulary by several times that. Their mean over 512 places, half of MOST, is known to about 0.03 / 22.
 TOLERANCES = {
     "cpu": Tolerance(token=1e-4, mean=1e-5),
-    "cuda": Tolerance(token=0.25, mean=0.003),
+    "cuda": Tolerance(token=0.25, mean=0.004),
 }
 
 
@@ -73,27 +78,54 @@ class Comparison:
     worst: float
     mean: float
 
+    def but_worst(self, other: Comparison) -> Comparison:
+        """Of both the larger difference; the mean stays its own."""
+        return Comparison(worst=max(self.worst, other.worst), mean=self.mean)
+
     def __str__(self) -> str:
         return f"largest difference {self.worst:.1e} nats, mean {self.mean:+.1e}"
 
 
-def draw(
-    scored: NDArray[np.bool_], count: int, random: np.random.Generator, gain: NDArray[np.float64] | None = None
-) -> Sample:  # fmt: skip
-    """At most `count` windows, each cut at one of its scored positions. All arrays are [windows, context].
-
-    Given the gain over the incumbent in nats, every other prefix is drawn in proportion to it where it is positive.
-    """
+def draw(scored: NDArray[np.bool_], count: int, random: np.random.Generator) -> Sample:
+    """At most `count` windows [windows, context], each cut at one of its scored positions, all of them equally likely."""
     lengths = scored.sum(axis=1)  # scored positions come first in a window
-    rows = random.permutation(len(scored))
-    cuts = (random.random(len(rows)) * lengths[rows]).astype(np.int64)
-    if gain is not None:
-        weight = np.where(scored, gain, 0.0).clip(min=0.0)
-        half = min(count // 2, int(np.count_nonzero(weight)))
-        share = weight.ravel() / max(weight.sum(), 1e-300)
-        chosen = random.choice(weight.size, half, replace=False, p=share) if half else np.zeros(0, np.int64)
-        rows, cuts = (np.concatenate(pair) for pair in zip(np.divmod(chosen, scored.shape[1]), (rows, cuts), strict=True))
-    return Sample(rows=rows[:count], cuts=cuts[:count])
+    rows = random.permutation(len(scored))[:count]
+    return Sample(rows=rows, cuts=(random.random(len(rows)) * lengths[rows]).astype(np.int64))
+
+
+def draw_gains(gain: NDArray[np.float64], count: int, random: np.random.Generator) -> Sample:
+    """At most `count` different positions [windows, context], in proportion to the gain in nats where it is positive.
+
+    The largest of log weight plus Gumbel noise, which is the same as one after the other: https://arxiv.org/abs/1903.06059.
+    """
+    weight = gain.ravel().clip(min=0.0)
+    with np.errstate(divide="ignore"):
+        rank = np.log(weight) + random.gumbel(size=weight.size)
+    count = min(count, int(np.count_nonzero(weight)))
+    rows, cuts = np.divmod(np.argsort(-rank)[:count], gain.shape[1])
+    return Sample(rows=rows, cuts=cuts)
+
+
+def joined(one: Sample, other: Sample) -> Sample:
+    return Sample(rows=np.concatenate([one.rows, other.rows]), cuts=np.concatenate([one.cuts, other.cuts]))
+
+
+def impossible(bpb: float, incumbent: float, guessing: float) -> str:
+    """Why a score cannot be the work of one edit; "" when it can. Bits per byte; `incumbent` 0: there is nothing to compare with.
+
+    The largest gain of one edit in 125 experiments of https://github.com/karpathy/autoresearch (H100) was 1.2 %, in 362 of
+    https://github.com/EdwardOptimization/Bilevel-Autoresearch (RTX 5090) 3.8 %; of the known moves that examples/cpu is left
+    plain for, 7.7 % in one run (docs/demo.jsonl). An incumbent that is worse than guessing every token evenly counts as
+    guessing, since mending what is broken may gain much.
+    """
+    level, whose = min((incumbent, "the incumbent's"), (guessing, "plain guessing's"))
+    if not level or bpb >= (1.0 - JUMP) * level:
+        return ""
+    gain = 100 * (1.0 - bpb / level)
+    return (
+        f"an impossible jump: {bpb:.6f} bits per byte is {gain:.0f} % below {whose} {level:.6f}, and no honest edit is known to "
+        f"take off a tenth, let alone more than {100 * JUMP:.0f} %; if it is right after all, a person can make it the base"
+    )
 
 
 def prefixes(inputs: NDArray[np.uint16], sample: Sample, vocab_size: int, random: np.random.Generator) -> NDArray[np.uint16]:

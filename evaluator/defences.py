@@ -24,6 +24,7 @@ class Defences:
     finite: bool = True  # NaN and infinities are never a number
     audit: bool = True  # B must predict what A predicted
     signed_mean: bool = True  # small differences must not all point the same way
+    jump: bool = True  # a score far below the incumbent's is not believed
     hidden_work: bool = True  # CPU time of children that nobody waited for counts
     others_only: bool = True  # void needs somebody else who had the CPU
     void_share: float = VOID_SHARE

@@ -12,6 +12,7 @@ What a candidate cannot gain by, beside what the sandbox (runners/sandbox.py) an
 * a result of its own making: no number that it prints, writes or sends counts, and the record carries a nonce that it never saw
 * a checkpoint that is more than sealed float tensors: read by hand, in full, some milliseconds
 * probabilities that are none, NaN, infinities, bytes counted its own way: always; 22 ms of the supervisor's CPU per 4 M logits
+* a score that no edit can bring: more than half of the incumbent's gone is `invalid` (audit.py, which has the evidence)
 * training while it is scored, on data that it brought: beyond twice the incumbent's compute and half a second (bot/runs.py)
 * a void run, hence another throw: it would need somebody else's processes (contention.py); a look takes some milliseconds
 Not covered: compute of scoring hidden in children that nobody waits for, on a machine where others do the same meanwhile, up to
@@ -28,12 +29,14 @@ import argparse
 import contextlib
 import fcntl
 import json
+import math
 import os
 import signal
 import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -47,9 +50,10 @@ from runners.local import SandboxError, available
 
 if TYPE_CHECKING:  # numpy is loaded only once the first sandboxed process is on its way
     from evaluator.prepare import Prepared
-    from evaluator.score import Score
+    from evaluator.score import Score, Terms
     from evaluator.training import Orders
 
+SHELF = "per-token"  # folder in the cache
 CLAIM_SECONDS = 1.0  # whoever only looks whether the lock is held has it for an instant
 Tell = Callable[[str, float | None], None]
 
@@ -168,16 +172,21 @@ def measure(job: Job, bench: Bench, cache: Path, tell: Tell) -> Measurement:
     from evaluator import prepare
 
     data = prepare.load(job.corpus, cache, tell=lambda stage, done: tell("preparing", None))
-    return judge(job, data, bench, tell, begun=begun)
+    return judge(job, data, bench, tell, begun=begun, known=cache / SHELF)
 
 
 def judge(
-    job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float, defences: Defences = PRODUCTION
+    job: Job, data: Prepared, bench: Bench, tell: Tell, *, begun: float, known: Path | None = None,
+    defences: Defences = PRODUCTION,
 ) -> Measurement:  # fmt: skip
-    """Train, score, audit. Everything that a candidate does wrong is in the outcome. `begun` is a monotonic second."""
+    """Train, score, audit. Everything that a candidate does wrong is in the outcome. `begun` is a monotonic second.
+
+    `known` is the folder of what is remembered of the incumbent (shelf.py); None: nothing is.
+    """
     facts: dict[str, Any] = {"sandboxed": bench.boxed, "outcome": Outcome.OK, "extra": {}}
     try:
-        _run(job, data, bench, tell, facts, defences)
+        scored = _run(job, data, bench, tell, facts, known, defences)
+        _believe(job, data, scored, facts, known, defences)
     except Failed as failed:
         facts |= failed.spent | {"outcome": failed.outcome, "reason": failed.reason}
         facts["log_tail"] = failed.log or facts.get("log_tail", "")
@@ -187,8 +196,10 @@ def judge(
     return Measurement(run=job.run, commit=job.commit, seed=job.seed, nonce=job.nonce, **facts)
 
 
-def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, Any], defences: Defences) -> None:
-    """Fill in the facts as they come. Raises Failed."""
+def _run(
+    job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, Any], known: Path | None, defences: Defences
+) -> Score:  # fmt: skip
+    """Fill in the facts as they come, but for the number. Raises Failed."""
     from evaluator.training import Orders, train
 
     cpus = bench.cores.candidate | bench.cores.rest if bench.gpu else bench.cores.candidate
@@ -215,9 +226,30 @@ def _run(job: Job, data: Prepared, bench: Bench, tell: Tell, facts: dict[str, An
         facts["log_tail"] = child.tail()
     facts |= trained.spent | {"params": trained.params} | _own_words(trained.facts, trained.spent["training_seconds"])
     facts["extra"] |= {name: words for name in ("note", "contention") if (words := getattr(trained, name))}
-    result = _score(job, data, bench, orders, trained.checkpoint, tell, defences)
+    result = _score(job, data, bench, orders, trained.checkpoint, _terms(job, data, bench, device, known), tell, defences)
     facts |= {"scoring_seconds": result.seconds, "scoring_cpu_seconds": result.cpu_seconds, "audit": result.audit}
-    facts |= {"val_bpb": result.bpb[0], "vault_bpb": result.bpb[1] if job.vault else None}
+    return result
+
+
+def _believe(job: Job, data: Prepared, scored: Score, facts: dict[str, Any], known: Path | None, defences: Defences) -> None:
+    """The number becomes one, unless it is impossible; then others may be compared with it. Raises Failed (invalid)."""
+    from evaluator import audit, bits, shelf
+
+    tokens = sum(map(len, data.public.tokens))
+    guessing = bits.bits_per_byte(tokens * math.log(data.vocab_size), data.public.nbytes)
+    if defences.jump and (why := audit.impossible(scored.bpb[0], job.incumbent_bpb, guessing)):
+        raise Failed(Outcome.INVALID, why)
+    facts |= {"val_bpb": scored.bpb[0], "vault_bpb": scored.bpb[1] if job.vault else None}
+    if known and job.code:
+        shelf.keep(known, shelf.name_of(job.code, data.digest, facts["device"]), scored.numbers)
+
+
+def _terms(job: Job, data: Prepared, bench: Bench, device: str, known: Path | None) -> Terms:
+    from evaluator import score, shelf
+
+    numbers = shelf.recall(known, shelf.name_of(job.incumbent, data.digest, device)) if known and job.incumbent else None
+    return score.Terms(bos=data.bos, seconds=job.scoring_seconds, cpu=min(bench.cores.candidate),
+                       cap=job.scoring_cap_seconds, incumbent=numbers)  # fmt: skip
 
 
 def _own_words(facts: dict[str, float], seconds: float) -> dict[str, Any]:
@@ -229,19 +261,19 @@ def _own_words(facts: dict[str, float], seconds: float) -> dict[str, Any]:
 
 
 def _score(
-    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, tell: Tell, defences: Defences
+    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, terms: Terms, tell: Tell, defences: Defences
 ) -> Score:  # fmt: skip
     """Score in two fresh processes; once more in two others with half the batch when memory was short."""
     try:
-        return _score_once(job, data, bench, orders, checkpoint, 1, tell, defences)
+        return _score_once(job, data, bench, orders, checkpoint, terms, tell, defences)
     except Failed as failed:
         if failed.outcome is not Outcome.OOM:
             raise
-        return _score_once(job, data, bench, orders, checkpoint, 2, tell, defences)
+        return _score_once(job, data, bench, orders, checkpoint, replace(terms, smaller=2), tell, defences)
 
 
 def _score_once(
-    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, smaller: int, tell: Tell, defences: Defences
+    job: Job, data: Prepared, bench: Bench, orders: Orders, checkpoint: int, terms: Terms, tell: Tell, defences: Defences
 ) -> Score:  # fmt: skip
     from evaluator import score
 
@@ -254,8 +286,6 @@ def _score_once(
 
     tell("scoring", None)
     texts = [data.public, data.vault] if job.vault else [data.public]
-    terms = score.Terms(bos=data.bos, seconds=max(score.LEAST_SECONDS, job.budget_seconds), cpu=min(bench.cores.candidate),
-                        cap=job.scoring_cap_seconds, smaller=smaller)  # fmt: skip
     try:
         return score.score(a, b, orders, checkpoint, texts, terms, progress=progress, defences=defences)
     except Failed as failed:

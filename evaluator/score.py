@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator import audit
+from evaluator.bits import bits_per_byte, surprise
 from evaluator.contention import Meter
 from evaluator.defences import PRODUCTION, Defences
 from evaluator.prepare import HeldOut
@@ -29,8 +30,6 @@ from evaluator.scorer import DISTRIBUTIONS, ENDS, NUMBERS, Answer, Scorer, rows_
 from evaluator.training import Orders
 from evaluator.wire import Child, Failed
 from runners import Outcome
-
-LEAST_SECONDS = 60.0  # scoring may take so long, or the training budget, whichever is more
 
 Progress = Callable[[float], None]  # fraction done
 
@@ -47,10 +46,10 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """How it is scored. `seconds` of wall clock are the most for each process, `cap` those of compute for A (0: none).
+    """How it is scored. `seconds` of wall clock are the most for all of it, `cap` those of compute for A (0: none).
 
-    `cpu` is the one that A has to itself. `smaller` divides the batches. `incumbent` [windows, context] holds the incumbent's
-    log-probabilities of the same text (`Score.numbers`), for an audit that looks where there was most to gain.
+    `cpu` is the one that A has to itself. `smaller` divides the batches. `incumbent` holds the incumbent's log-probabilities of
+    the first text (`Score.numbers`), for an audit that looks where there was most to gain; of another length it is left out.
     """
 
     bos: int
@@ -65,14 +64,14 @@ class Terms:
 class Score:
     """Bits per byte of each text; what the audit compared, in words; seconds of answering, and of A's compute.
 
-    `numbers` [windows, context]: the log-probabilities that A committed, if it did.
+    `numbers`: log-probabilities of the first text, one for each token in the order of the windows.
     """
 
     bpb: tuple[float, ...]
     audit: str
     seconds: float
     cpu_seconds: float
-    numbers: NDArray[np.float64] | None = None
+    numbers: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +86,22 @@ class Trial:
     random: np.random.Generator
 
     @property
+    def first(self) -> NDArray[np.bool_]:
+        """Where the tokens of the first text are [windows, context]."""
+        first: NDArray[np.bool_] = self.pile.scored & (self.pile.split == 0)[:, None]
+        return first
+
+    @property
+    def incumbent(self) -> NDArray[np.float64] | None:
+        known = self.terms.incumbent
+        return known if known is not None and known.size == np.count_nonzero(self.first) else None
+
+    @property
+    def evenly(self) -> int:
+        """How many prefixes are drawn without regard to any gain."""
+        return self.prefixes if self.incumbent is None else self.prefixes - self.prefixes // 2
+
+    @property
     def tolerance(self) -> audit.Tolerance:
         return audit.TOLERANCES[self.orders.device]
 
@@ -95,14 +110,20 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What A said: nats of each window; where it will be compared, and its log-probabilities there ([n, vocab] or [n])."""
+class Look:
+    """Where A and B will be compared, and A's log-probabilities there: of all tokens [n, vocab], or of the right ones [n]."""
 
-    nats: NDArray[np.float64]
     sample: audit.Sample
     seen: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What A said: log-probabilities of the right tokens [windows, context], 0 where nothing is scored; a look drawn evenly."""
+
+    numbers: NDArray[np.float64]
+    look: Look
     drift: float  # largest difference between two answers for one window, nats
-    numbers: NDArray[np.float64] | None = None
 
 
 def windows(texts: Sequence[HeldOut], *, bos: int, context: int) -> Windows:
@@ -133,7 +154,8 @@ def score(
     rows, prefixes = audit.plan(len(pile.inputs), rows_for(orders, answers), defences.prefixes, terms.smaller)
     random = np.random.default_rng()
     trial = Trial(pile=pile, orders=orders, terms=terms, defences=defences, prefixes=prefixes, random=random)
-    shown, audited = (Scorer(child, orders, kind, rows, terms.seconds) for child, kind in ((a, answers), (b, ENDS)))
+    until = time.monotonic() + terms.seconds
+    shown, audited = (Scorer(child, orders, kind, rows, until) for child, kind in ((a, answers), (b, ENDS)))
     bill = _Bill(a, orders, terms, defences)
     shown.load(checkpoint, apart=defences.apart)
     if not defences.apart:
@@ -147,9 +169,10 @@ def score(
         audited.load(checkpoint)
         begun += time.monotonic() - pause
     words = _audit(audited, said, trial)
-    per_text = [said.nats[pile.split == number].sum() for number in range(len(texts))]
+    per_text = [-said.numbers[pile.split == number].sum() for number in range(len(texts))]
     bpb = tuple(bits_per_byte(total, text.nbytes) for total, text in zip(per_text, texts, strict=True))
-    return Score(bpb=bpb, audit=words, seconds=time.monotonic() - begun, cpu_seconds=cpu_seconds, numbers=said.numbers)
+    seconds, numbers = time.monotonic() - begun, said.numbers[trial.first]
+    return Score(bpb=bpb, audit=words, seconds=seconds, cpu_seconds=cpu_seconds, numbers=numbers)
 
 
 class _Bill:
@@ -183,21 +206,21 @@ def _asked(inputs: NDArray[np.uint16], last: NDArray[np.integer] | int) -> NDArr
 
 
 def _distributions(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress) -> Shown:
-    """Every logit of A comes over. What will be audited is drawn before, and A does not know it."""
+    """Every logit of A comes over. What will be audited in full is drawn before, and A does not know it."""
     pile = trial.pile
-    sample = audit.draw(pile.scored, trial.prefixes, trial.random)
+    sample = audit.draw(pile.scored, trial.evenly, trial.random)
     order, doubled = audit.twice(len(pile.inputs), trial.random)
     cuts = np.full(len(pile.inputs), -1)
     cuts[sample.rows] = sample.cuts
-    nats = np.full(len(pile.inputs), np.nan)
+    said = np.full(pile.inputs.shape, np.nan)
     kept: dict[int, NDArray[np.float64]] = {}
     seen: dict[int, NDArray[np.float64]] = {}
     drift, done = 0.0, 0
     for logits in shown.run(_asked(pile.inputs[order], 0)):
         batch = order[done : done + len(logits)]
-        new = np.isnan(nats[batch])  # what is asked twice counts as it was answered first
+        new = np.isnan(said[batch]).all(axis=1)  # what is asked twice counts as it was answered first
         found = surprise(logits, pile.targets[batch], pile.scored[batch], trial.defences)
-        nats[batch[new]] = found[new]
+        said[batch[new]] = -found[new]
         for i, w in enumerate(batch.tolist()):
             if cuts[w] >= 0 and w not in seen:
                 seen[w] = trial.normal(logits[i, cuts[w]])
@@ -207,7 +230,7 @@ def _distributions(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress)
         done += len(logits)
         bill.check()
         progress(done / len(order))
-    return Shown(nats=nats, sample=sample, seen=np.stack([seen[int(w)] for w in sample.rows]), drift=drift)
+    return Shown(numbers=said, look=Look(sample=sample, seen=np.stack([seen[int(w)] for w in sample.rows])), drift=drift)
 
 
 def _numbers(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress) -> Shown:
@@ -233,25 +256,35 @@ def _numbers(shown: Scorer, trial: Trial, bill: _Bill, progress: Progress) -> Sh
     if (said[pile.scored] > trial.tolerance.mean).any():
         raise Failed(Outcome.INVALID, "the scoring process claims probabilities above one")
     said[~pile.scored] = 0.0
-    gain = None if trial.terms.incumbent is None else said - trial.terms.incumbent
-    sample = audit.draw(pile.scored, trial.prefixes, trial.random, gain)
-    return Shown(nats=-said.sum(axis=1), sample=sample, seen=said[sample.rows, sample.cuts], drift=drift, numbers=said)
+    sample = audit.draw(pile.scored, trial.evenly, trial.random)
+    return Shown(numbers=said, look=Look(sample=sample, seen=said[sample.rows, sample.cuts]), drift=drift)
+
+
+def _where_it_gained(said: Shown, trial: Trial) -> Look:
+    """The second look, of nothing where the incumbent's numbers are not known."""
+    gain = np.zeros(said.numbers.shape)
+    if trial.incumbent is not None:
+        gain[trial.first] = said.numbers[trial.first] - trial.incumbent
+    sample = audit.draw_gains(gain, trial.prefixes - trial.evenly, trial.random)
+    return Look(sample=sample, seen=said.numbers[sample.rows, sample.cuts])
 
 
 def _audit(audited: Scorer, said: Shown, trial: Trial) -> str:
     """Ask B for what A was asked, and compare. Raises Failed (invalid), else says what was compared."""
-    sample, tolerance, defences = said.sample, trial.tolerance, trial.defences
+    tolerance, defences = trial.tolerance, trial.defences
     if defences.audit and not said.drift <= tolerance.token:
         words = f"a window that was asked twice, among others, was answered differently by {said.drift:.1e} nats"
         raise Failed(Outcome.INVALID, f"its scoring is not deterministic, or it looks at or remembers other windows: {words}")
+    paid = _where_it_gained(said, trial)
+    sample = audit.joined(said.look.sample, paid.sample)
     prefixes = audit.prefixes(trial.pile.inputs, sample, trial.orders.vocab_size, trial.random)
-    ends = [trial.normal(answer) for answer in audited.run(_asked(prefixes, sample.cuts))]
-    seen, unseen, targets = said.seen, np.concatenate(ends), trial.pile.targets[sample.rows, sample.cuts]
-    if not defences.finite:
-        good = np.isfinite(seen).all(axis=1) & np.isfinite(unseen).all(axis=1)
-        seen, unseen, targets = seen[good], unseen[good], targets[good]
-    found = audit.compare(seen, unseen, targets)
-    words = f"{len(sample.rows)} prefixes, {found}"
+    ends = np.concatenate([trial.normal(answer) for answer in audited.run(_asked(prefixes, sample.cuts))])
+    evenly = len(said.look.seen)
+    found, drawn = _compared(said.look, ends[:evenly], trial), "drawn evenly"
+    if len(paid.seen):
+        found = found.but_worst(_compared(paid, ends[evenly:], trial))
+        drawn = f"{len(paid.seen)} of them where it gained most over the incumbent"
+    words = f"{len(sample.rows)} prefixes, {drawn}, {found}"
     if defences.audit and not found.worst <= tolerance.token:
         raise Failed(Outcome.INVALID, f"the audit failed ({words}): a prediction depends on more than the tokens before it")
     if defences.audit and defences.signed_mean and not found.mean <= tolerance.mean:
@@ -259,33 +292,9 @@ def _audit(audited: Scorer, said: Shown, trial: Trial) -> str:
     return words
 
 
-def surprise(
-    logits: Answer, targets: NDArray[np.uint16], scored: NDArray[np.bool_], defences: Defences = PRODUCTION
-) -> NDArray[np.float64]:  # fmt: skip
-    """Nats of each window [n] for logits [n, context, vocab]: log-sum-exp less the target's logit, summed in float64.
-
-    Raises Failed (nan) when a logit that counts is not finite.
-    """
-    nats = np.zeros(len(logits))
-    for row, (window, target, counts) in enumerate(zip(logits, targets, scored, strict=True)):  # a row fits into the cache
-        if not np.isfinite(window[counts]).all():
-            if defences.finite:
-                raise Failed(Outcome.NAN, "the model's logits are not finite numbers")
-            counts = counts & np.isfinite(window).all(axis=1)
-        window = window[counts]
-        hit = window[np.arange(len(window)), target[counts]]
-        if defences.normalised:
-            most = window.max(axis=1, initial=-np.inf, keepdims=True)
-            hit = hit - most[:, 0]
-            window -= most
-            nats[row] = np.log(np.exp(window, out=window).sum(axis=1, dtype=np.float64)).sum()
-        nats[row] -= hit.sum(dtype=np.float64)
-    return nats
-
-
-def bits_per_byte(nats: float, nbytes: int) -> float:
-    """Total nats / ln 2 / bytes of the raw text. Raises Failed (nan) for what cannot be a result."""
-    bits = float(nats) / math.log(2) / nbytes
-    if not math.isfinite(bits) or not 0.0 < bits < 100.0:
-        raise Failed(Outcome.NAN, f"{bits} is not a possible number of bits per byte")
-    return bits
+def _compared(look: Look, unseen: NDArray[np.float64], trial: Trial) -> audit.Comparison:
+    seen, targets = look.seen, trial.pile.targets[look.sample.rows, look.sample.cuts]
+    if not trial.defences.finite:
+        good = np.isfinite(seen).all(axis=tuple(range(1, seen.ndim))) & np.isfinite(unseen).all(axis=1)
+        seen, unseen, targets = seen[good], unseen[good], targets[good]
+    return audit.compare(seen, unseen, targets)

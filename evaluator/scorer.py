@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,11 +38,11 @@ def rows_for(orders: Orders, answers: str) -> int:
 
 
 class Scorer:
-    """`seconds` is the most that loading and answering may take, each."""
+    """By `until`, a monotonic second, all answers must be there."""
 
-    def __init__(self, child: Child, orders: Orders, answers: str, rows: int, seconds: float) -> None:
+    def __init__(self, child: Child, orders: Orders, answers: str, rows: int, until: float) -> None:
         self.child = child
-        self._orders, self._answers, self._rows, self._seconds = orders, answers, rows, seconds
+        self._orders, self._answers, self._rows, self._until = orders, answers, rows, until
         each = {DISTRIBUTIONS: (orders.context, orders.vocab_size), NUMBERS: (orders.context,), ENDS: (orders.vocab_size,)}
         question, answer = (SLOTS, rows, orders.context + 1), (SLOTS, rows, *each[answers])
         asked_fd, asked = shared("tokens", 4 * math.prod(question))
@@ -52,13 +51,11 @@ class Scorer:
         self._asked = np.frombuffer(asked, dtype=np.int32).reshape(question)
         self._answer = np.frombuffer(answered, dtype=np.float32).reshape(answer)
         self._copy = np.empty_like(self._answer[0])
-        self._until = math.inf
 
     def load(self, checkpoint: int, *, apart: bool = True) -> None:
         """Have it build the model and load the checkpoint, and wait for that. `apart`: from files that nobody else has."""
         ours = (self._orders.source, checkpoint)
         files = [copied(fd) if apart else os.dup(fd) for fd in ours]
-        self._until = time.monotonic() + self._seconds
         try:
             self._send(self._orders.message("score") | {"answers": self._answers, "rows": self._rows, "slots": SLOTS},
                        [*files, *self._fds])  # fmt: skip
@@ -69,7 +66,6 @@ class Scorer:
 
     def run(self, windows: NDArray[np.int32]) -> Iterator[Answer]:
         """Answers batch by batch, in order, each in an array that the next one overwrites. Raises Failed."""
-        self._until = time.monotonic() + self._seconds
         batches = [windows[at : at + self._rows] for at in range(0, len(windows), self._rows)]
         for number in range(min(SLOTS, len(batches))):
             self._ask(number, batches[number])
@@ -97,7 +93,7 @@ class Scorer:
         try:
             packet = self.child.hear(self._until)
         except Late:
-            raise Failed(Outcome.TIMEOUT, "scoring took too long: the model is too slow for what it was trained in") from None
+            raise Failed(Outcome.TIMEOUT, "scoring took longer than budget.scoring_seconds: the model is too slow") from None
         except Gone:
             raise died(self.child, "while it was scored") from None
         packet.drop()

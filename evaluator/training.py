@@ -235,13 +235,20 @@ def blamed(packet: Packet) -> Failed:
 
 
 def died(child: Child, when: str) -> Failed:
-    """What it means that the process ended without a word. Kills what is left of it."""
+    """What it means that the process ended without a word. Kills what is left of it.
+
+    Only memory that ran out is `oom`, which is tried once more with less (measure.py); a fork bomb is a crash.
+    """
+    if why := child.box.why_killed:
+        child.kill()
+        outcome = Outcome.OOM if child.box.excess == "memory" else Outcome.CRASH
+        return Failed(outcome, f"the process was killed {when}: {why}")
     if not child.box.ended(0.2):
         child.kill()
         return Failed(Outcome.INVALID, f"the process closed its line to the judge {when}")
     status = child.kill()
     by = -status if status < 0 else status - 128
     if by == signal.SIGKILL:
-        return Failed(Outcome.OOM, f"the process was killed {when}: {child.box.why_killed or 'most likely for its memory'}")
+        return Failed(Outcome.OOM, f"the process was killed {when}: most likely for its memory")
     words = f"by signal {by}" if 0 < by < 65 else f"with exit status {status}"
     return Failed(Outcome.CRASH, f"the process ended {words} {when}")

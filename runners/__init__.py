@@ -41,6 +41,7 @@ class Job:
 
     `run` names it once and for all (safe as a file name); `nonce` is a secret that the result must carry back.
     Times are in seconds; `deadline` is the epoch second after which the run is dead, whatever it says.
+    `code` and `incumbent` name what is measured and what it is compared with: equal names, equal code, whatever the commit.
     """
 
     run: str
@@ -51,11 +52,15 @@ class Job:
     budget_seconds: float
     startup_seconds: float
     deadline: float
+    scoring_seconds: float = 300.0  # wall clock, for loading, answering and being audited together
     corpus: str = "austen"  # "austen", "climbmix" or a folder of text or parquet
     device: str = "auto"  # "cpu", "cuda" or "auto"
     sandbox: str = "required"  # "required", "if-available" (the demo) or "none"
     vault: bool = False  # also score the private split
-    scoring_cap_seconds: float = 0.0  # the most `scoring_cpu_seconds` may be; 0: only the judge's general limit on wall time
+    scoring_cap_seconds: float = 0.0  # the most `scoring_cpu_seconds` may be; 0: only `scoring_seconds` holds
+    code: str = ""  # "": nothing of it is remembered
+    incumbent: str = ""  # "": there is none, as for the base
+    incumbent_bpb: float = 0.0  # its mean so far; 0: there is none, and no jump is impossible
 
 
 @dataclass(frozen=True, kw_only=True)

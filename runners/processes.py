@@ -21,7 +21,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch:
-    """Calls `kill`, once, when `pid` and its descendants have more than `memory` bytes or `processes` threads; then says why.
+    """Calls `kill`, once, when `pid` and its descendants have more than `memory` bytes or `processes` threads; before that it
+    has said `why`, in words, and of what (`excess`: "memory", "processes" or "files").
 
     `tmp` is a folder of theirs with no size of its own, and what it may hold. `kill` runs in another thread.
     """
@@ -29,7 +30,7 @@ class Watch:
     def __init__(
         self, pid: int, kill: Callable[[], None], *, memory: int | None, processes: int, tmp: tuple[Path, int] | None = None
     ) -> None:
-        self.why = ""
+        self.excess = self.why = ""
         self._pid, self._kill, self._memory, self._processes, self._tmp = pid, kill, memory, processes, tmp
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name=f"watch-{pid}", daemon=True)
@@ -44,23 +45,23 @@ class Watch:
         for look in itertools.count(1):
             if self._over.wait(TICK):
                 return
-            if why := self._excess(look % MAPS == 0):
-                self.why = why
+            if found := self._too_much(look % MAPS == 0):
+                self.excess, self.why = found
                 self._kill()
                 return
 
-    def _excess(self, thorough: bool) -> str:
+    def _too_much(self, thorough: bool) -> tuple[str, str] | None:
         pids = [self._pid, *descendants(self._pid)]
         if (count := sum(len(threads(pid)) for pid in pids)) > self._processes:
-            return f"{count} processes and threads, {self._processes} are allowed"
+            return "processes", f"{count} processes and threads, {self._processes} are allowed"
         # What several share since a fork is first counted for each, which is quick, and exactly only when that is too much.
         loose = _loose(pids, thorough) if self._memory is not None else 0
         suspicious = self._memory is not None and sum(map(_resident, pids)) + loose > self._memory
         if self._memory is not None and suspicious and (used := sum(map(_private, pids)) + loose) > self._memory:
-            return f"{used >> 20} MiB of memory, {self._memory >> 20} are allowed"
+            return "memory", f"{used >> 20} MiB of memory, {self._memory >> 20} are allowed"
         if self._tmp and (used := stored(self._tmp[0])) > self._tmp[1]:
-            return f"{used >> 20} MiB of temporary files, {self._tmp[1] >> 20} are allowed"
-        return ""
+            return "files", f"{used >> 20} MiB of temporary files, {self._tmp[1] >> 20} are allowed"
+        return None
 
 
 def descendants(pid: int) -> Iterator[int]:

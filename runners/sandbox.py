@@ -110,8 +110,13 @@ class Box:
 
     @property
     def why_killed(self) -> str:
-        """What it had too much of, when it was ended for that."""
+        """What it had too much of, in words, when it was ended for that."""
         return self._watch.why if self._watch else ""
+
+    @property
+    def excess(self) -> str:
+        """The same in a word: "memory", "processes" or "files"; "" when it was not ended for any of them."""
+        return self._watch.excess if self._watch else ""
 
     def _start(self, program: Program, how: Confinement, write: int) -> subprocess.Popen[bytes]:
         groups = cgroup.delegated() if how.groups is None else how.groups

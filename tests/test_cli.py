@@ -493,7 +493,7 @@ def test_a_real_campaign(tmp_path: Path) -> None:
     """The whole, with nothing scripted: a tiny model is trained for two seconds, twice, scored, and judged (15 to 40 s)."""
     pytest.importorskip("torch")
     program, source = ((demo.EXAMPLE / name).read_text() for name in ("program.md", "train.py"))
-    gate = "baseline_runs: 1\n  max_pairs: 1\n  prior_sd: 0.05\n  prior_df: 9"
+    gate = "baseline_runs: 1\n  max_pairs: 1"
     for old, new in (("seconds: 10", "seconds: 2"), ("verdict_pairs: 2", "verdict_pairs: 0"), ("baseline_runs: 3", gate)):
         program = program.replace(old, new)
     for old, new in (("DEPTH = 2 ", "DEPTH = 1 "), ("DIM = 128 ", "DIM = 32 "), ("BATCH = 16 ", "BATCH = 4 ")):

@@ -321,9 +321,33 @@ def test_detectable_is_in_the_unit_of_sigma() -> None:
 
 
 def test_the_published_figures_hold_the_promise() -> None:
-    """benchmarks/results/gate.json says how it was made, and that no kind of noise breaks the 5 % (to two standard errors)."""
+    """benchmarks/results/gate.json says how it was made, and no kind of noise breaks the promise (to two standard errors)."""
     published = json.loads((ROOT / "benchmarks" / "results" / "gate.json").read_text())
     assert all(published[key] for key in ("command", "commit", "machine", "n", "date"))
-    for name, row in published["equal_candidates"].items():
-        assert row["gate"]["any_kept"] - 2 * row["gate"]["error"] <= 0.05, name
-    assert published["equal_candidates"]["clean"]["gate"]["any_kept"] < 0.04
+    rows = published["equal_candidates"]
+    assert set(rows) == set(simulation().WORLDS)
+    assert broken(rows) == []
+    assert rows["clean"]["gate"]["any_kept"] < 0.04
+
+
+def test_a_broken_promise_would_be_named() -> None:
+    """The check above can fail, for either mode: 5 %, and 7 % of stacks of candidates that are all twice as noisy."""
+
+    def row(share: float) -> dict[str, float]:
+        return {"any_kept": share, "error": 0.001}
+
+    clean, noisy = "clean", "every candidate sd x2"
+    kept = {clean: {"gate": row(0.052), "stack": row(0.052), "keep_if_lower": row(0.98)}, noisy: {"stack": row(0.072)}}
+    assert broken(kept) == []
+    lost = {clean: {"gate": row(0.053), "stack": row(0.053)}, noisy: {"gate": row(0.053), "stack": row(0.073)}}
+    assert broken(lost) == [f"{mode}, {name}" for name in (clean, noisy) for mode in ("gate", "stack")]
+
+
+def broken(rows: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+    """Of the published rows, those of our own two modes that keep anything too often; a mode that has no row is not judged."""
+    found = []
+    for name, row in rows.items():
+        for mode, most in (("gate", 0.05), ("stack", 0.07 if name == "every candidate sd x2" else 0.05)):
+            if mode in row and row[mode]["any_kept"] - 2 * row[mode]["error"] > most + 1e-9:
+                found.append(f"{mode}, {name}")
+    return found

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from evaluator import audit, score
+from evaluator import audit, bits, score
 from evaluator.bench import SESSION, Bench, Cores
 from evaluator.defences import Defences
 from evaluator.inert import inert
@@ -105,7 +105,7 @@ def test_an_honest_candidate_gets_its_bits_per_byte() -> None:
     assert got.vault_bpb == pytest.approx(expected(DATA.vault), rel=1e-6)
     assert (got.run, got.commit, got.seed, got.nonce, got.sandboxed) == ("r1", "c0ffee", 7, "secret", BOXED)
     assert got.params == 1
-    assert "128 prefixes" in got.audit
+    assert "128 prefixes, drawn evenly" in got.audit
     assert "made-up" in got.fingerprint
     assert "5 s" in got.fingerprint
 
@@ -429,8 +429,8 @@ def test_the_judge_normalises_as_the_textbook_does(seed: int) -> None:
     targets = random.integers(0, 50, (3, 5)).astype(np.uint16)
     scored = np.arange(5) < random.integers(1, 6, (3, 1))
     exact = logsumexp(logits.astype(np.float64), axis=-1) - np.take_along_axis(logits, targets[..., None].astype(int), -1)[..., 0]
-    got = score.surprise(logits.copy(), targets, scored)
-    assert got == pytest.approx((exact * scored).sum(axis=1), rel=1e-5, abs=1e-5)
+    got = bits.surprise(logits.copy(), targets, scored)
+    assert got == pytest.approx(exact * scored, rel=1e-5, abs=1e-4)
 
 
 def test_a_prefix_shows_the_true_tokens_up_to_its_cut_and_none_after() -> None:
@@ -462,10 +462,20 @@ def test_lies_that_pay_are_looked_at() -> None:
     scored = np.ones((500, 20), dtype=bool)
     gain = np.random.default_rng(1).normal(0, 0.001, scored.shape)
     gain.ravel()[::1000] = 3.0
-    hits = [gain[s.rows, s.cuts].max() for k in range(50) for s in [audit.draw(scored, 20, np.random.default_rng(k), gain)]]
+    hits = [gain[s.rows, s.cuts].max() for k in range(50) for s in [audit.draw_gains(gain, 10, np.random.default_rng(k))]]
     assert min(hits) == 3.0
     blind = [gain[s.rows, s.cuts].max() for k in range(50) for s in [audit.draw(scored, 20, np.random.default_rng(k))]]
     assert np.mean(np.array(blind) == 3.0) < 0.2
+
+
+def test_gains_are_drawn_in_proportion_once_each_and_only_where_there_are_any() -> None:
+    """Of two positions with weights 1 and 3 the second comes first in three of four cases; losses are never drawn."""
+    gain = np.array([[1.0, -5.0, 0.0], [3.0, -1.0, 0.0]])
+    draws = [audit.draw_gains(gain, 1, np.random.default_rng(k)).rows[0] for k in range(2000)]
+    assert np.mean(draws) == pytest.approx(0.75, abs=0.04)
+    all_of_them = audit.draw_gains(gain, 5, np.random.default_rng(0))
+    assert sorted(zip(all_of_them.rows.tolist(), all_of_them.cuts.tolist(), strict=True)) == [(0, 0), (1, 0)]
+    assert audit.draw_gains(-np.abs(gain), 5, np.random.default_rng(0)).rows.size == 0
 
 
 def test_control_characters_are_taken_out_of_text_for_people() -> None:

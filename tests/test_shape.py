@@ -23,28 +23,42 @@ OURS = frozenset(FOLDERS)
 
 # Inside bot/ a module imports lower levels and the contract (`__init__`) of its own folder; never its own level or above.
 LEVELS = [
-    ("bot", "bot.events", "bot.frontmatter", "bot.static"),
+    ("bot", "bot.events", "bot.frontmatter", "bot.spending", "bot.spoken", "bot.static"),
     ("bot.program", "bot.command", "bot.lines"),
+    ("bot.hearing",),
     ("bot.state",),
     ("bot.actions", "bot.scores"),
     ("bot.stacking", "bot.fold"),
     ("bot.proof",),
     ("bot.decide",),
-    ("bot.git", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*", "bot.log"),
-    ("bot.world",),
+    (
+        "bot.git", "bot.remote", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*",
+        "bot.log",
+    ),
+    ("bot.world", "bot.answer", "bot.platform"),
     ("bot.runs",),
     ("bot.act",),
     ("bot.loop",),
-    ("bot.simulate", "bot.interrupts", "bot.words"),
-    ("bot.workspace", "bot.screen"),
+    ("bot.simulate", "bot.interrupts", "bot.words", "bot.slackline"),
+    ("bot.workspace", "bot.screen", "bot.hear", "bot.slack"),
     ("bot.preflight", "bot.summary", "bot.installed"),
-    ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor"),
+    ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor", "bot.online"),
     ("bot.demo",),
+    ("bot.commands",),
     ("bot.__main__",),
 ]
 # The exceptions on one level: who may import whom.
 PEERS = [
+    ("bot.events", "bot.spending"),
     ("bot.log", "bot.git"),
+    ("bot.log", "bot.remote"),
+    ("bot.remote", "bot.git"),
+    ("bot.forge.*", "bot.remote"),
+    ("bot.forge.github", "bot.forge.rest"),
+    ("bot.forge.github", "bot.forge.threads"),
+    ("bot.forge.threads", "bot.forge.rest"),
+    ("bot.forge.threads", "bot.forge.labels"),
+    ("bot.forge.fleet", "bot.forge.rest"),
     ("bot.forge.*", "bot.git"),
     ("bot.forge.local", "bot.forge.book"),
     ("bot.forge.*", "bot.forge.limits"),
@@ -52,6 +66,23 @@ PEERS = [
     ("bot.report.*", "bot.report.quoting"),
     ("bot.report.*", "bot.report.claims"),
     ("bot.report.page", "bot.report.chart"),
+    ("bot.report.plot", "bot.report.chart"),
+    ("bot.report.slack", "bot.report.status"),
+    ("bot.propose.tpe", "bot.propose.mutate"),
+    ("bot.propose.ahead", "bot.propose.gaming"),
+    ("bot.propose.review", "bot.propose.gaming"),
+    ("bot.propose.review", "bot.propose.ahead"),
+    ("bot.propose.review", "bot.propose.proposal"),
+    ("bot.propose.llm", "bot.propose.*"),
+    ("bot.propose.wire", "bot.propose.replies"),
+    ("bot.propose.*", "bot.propose.money"),
+    ("bot.propose.proposal", "bot.propose.patch"),
+    ("bot.propose.*", "bot.propose.changes"),
+    ("bot.propose.*", "bot.propose.literals"),
+    ("bot.propose.digest", "bot.propose.terms"),
+    ("bot.propose.*", "bot.propose.tried"),
+    ("bot.propose.*", "bot.report"),
+    ("bot.propose.*", "bot.report.quoting"),
 ]
 # What may be imported across folders. A trainer is a program in a sandbox: nothing imports it, it knows only its contract.
 ARROWS = [
@@ -70,7 +101,11 @@ ARROWS = [
 ]
 PURE = (
     "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program",
-    "frontmatter",
+    "frontmatter", "hearing", "spending", "spoken",
+    "propose.money", "propose.patch", "propose.prompt", "propose.proposal", "propose.replies",
+    "propose.changes", "propose.digest", "propose.facts", "propose.knowledge", "propose.literals", "propose.near",
+    "propose.notes", "propose.terms", "propose.tried",
+    "propose.ahead", "propose.crossover", "propose.gaming", "propose.mix", "propose.review",
 )  # fmt: skip
 PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "evaluator.stack", "evaluator.simpler", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}

@@ -2,6 +2,7 @@
 
 Each verb is an *ensure*: doing it again after a crash changes nothing and returns the same. Implementations:
 
+    github.py  GitHub
     local.py   a bare repository and one JSON file beside it (laptop, tests on real git)
     memory.py  the same without git or disk, for tests of the machine by the thousand
 
@@ -29,13 +30,15 @@ class PullState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check on one commit. `conclusion` is success | failure | neutral | cancelled | timed_out | action_required."""
+    """One check on one commit. `conclusion` is success | failure | neutral | cancelled | timed_out | action_required.
+    `lines` are the changed ones: (path, first, last), counted from 1 in the new file."""
 
     head: str
     conclusion: str
     title: str
     summary: str
     text: str = ""
+    lines: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,8 @@ class Landed:
 @dataclass(frozen=True, kw_only=True)
 class NotMerged:
     """Why it was not merged: moved (the default branch is not `onto` any more), guard (the merged tree would not be
-    the measured one), conflict, head (the branch is not at the judged commit), closed (somebody closed the pull request)."""
+    the measured one), conflict, head (the branch is not at the judged commit), closed (somebody closed the pull request),
+    vetoed (`detail` is who), waits (the platform's rules are not met: it merges by itself later, or a person must)."""
 
     why: str
     detail: str
@@ -100,6 +104,9 @@ class Forge(Protocol):
 
         Only when its branch is at `head`, the default branch at `onto`, and `git.Repo.guard_of(merged tree)` equals
         `guard`. A pull request that this call merged before (a crash in between) answers with the same Landed."""
+
+    def withdraw(self, number: int) -> None:
+        """Take back what was asked of the platform when a merge answered `waits`: it must not merge this by itself any more."""
 
     def close_pull(self, number: int, *, comment: str, labels: tuple[str, ...]) -> None:
         """Closed, with these labels added and this comment once (an empty one is none); its branch deleted (one that is gone

@@ -126,6 +126,11 @@ def _page(raw: dict[str, Any]) -> Page:
         raise ValueError(f"its version is {raw['version']}, this program writes {VERSION}: it was written by another version")
     return Page(
         pulls={int(number): Record(**record | {"state": PullState(record["state"])}) for number, record in raw["pulls"].items()},
-        checks={head: [Check(**check) for check in checks] for head, checks in raw["checks"].items()},
+        checks={head: [_check(check) for check in checks] for head, checks in raw["checks"].items()},
         said={int(issue): dict(comments) for issue, comments in raw["said"].items()},
     )
+
+
+def _check(raw: dict[str, Any]) -> Check:
+    lines = tuple((str(path), int(first), int(last)) for path, first, last in raw.pop("lines", ()))
+    return Check(**raw, lines=lines)

@@ -97,6 +97,9 @@ class LocalForge:
             return NotMerged(why="head", detail=f"pull request {number} was merged at {merged_head}, not at {head}")
         return Landed(sha=sha)
 
+    def withdraw(self, number: int) -> None:
+        """Nothing ever waits here."""
+
     def close_pull(self, number: int, *, comment: str, labels: tuple[str, ...]) -> None:
         with self._book.editing() as page:
             record = _record(page, number)

@@ -213,6 +213,9 @@ class MemoryForge:
         self._pulls[number] = replace(pull, state=PullState.MERGED, merged=sha)
         return Landed(sha=sha)
 
+    def withdraw(self, number: int) -> None:
+        """Nothing ever waits here."""
+
     def close_pull(self, number: int, *, comment: str, labels: tuple[str, ...]) -> None:
         pull = self.pull(number)
         state = PullState.MERGED if pull.merged else PullState.CLOSED

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from bot.events import Edit
+from bot.spending import FREE, Spent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +19,36 @@ class Idea:
     edits: tuple[Edit, ...]
     tags: tuple[str, ...] = ()
     proposer: str = ""
+    expected_effect: str = ""  # what one should see if the hypothesis is right, and by how much
+    spent: Spent = FREE
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoIdea:
-    """Nothing (new) to propose. `exhausted`: asking again on this base is pointless."""
+    """Nothing (new) to propose. `exhausted`: asking again on this base is pointless. `halt`: asking again is pointless until a
+    person did something ("pause"), or the campaign has spent what it may ("money")."""
 
     reason: str
     exhausted: bool = False
+    halt: str = ""
+    spent: Spent = FREE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Winner:
+    """A candidate that was better than its base by `gain` bits per byte (positive), with the edits that made it from there."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    gain: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The constants of one train.py that ran, by name, and its bits per byte; None when its run failed."""
+
+    values: Mapping[str, bool | int | float | str]
+    val_bpb: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +61,10 @@ class Brief:
     tried: frozenset[str]
     seed: int
     history: tuple[str, ...] = ()
+    material: tuple[tuple[str, str], ...] = ()  # (title, text) of what else is read: measured facts, notes, knowledge
+    usd_left: float | None = None  # US dollars that may still be spent; None: there is no cap
+    winners: tuple[Winner, ...] = ()
+    trials: tuple[Trial, ...] = ()
 
 
 def apply(source: str, edits: tuple[Edit, ...]) -> str | None:

@@ -71,8 +71,8 @@ def alone(c: Campaign) -> str:
 
 def svg(c: Campaign) -> str:
     """The drawing for a page that has COLOURS and STYLE; also for a campaign without a number, or whose first row is a crash."""
-    points = list(_points(c))
-    scale = _scale(points)
+    points = list(points_of(c))
+    scale = scale_of(points)
     numbers = sum(p.score is not None for p in points)
     label = f"val_bpb of {numbers} measured versions in the order of their verdicts, with the best so far as a step line"
     body = [*_axes(scale, bool(numbers)), _line(points, scale), *(_mark(p, scale) for p in sorted(points, key=_kept))]
@@ -84,7 +84,8 @@ def _kept(point: Point) -> bool:
     return point.candidate.why in KEPT
 
 
-def _points(c: Campaign) -> Iterator[Point]:
+def points_of(c: Campaign) -> Iterator[Point]:
+    """All that has a verdict, in the order of the verdicts."""
     done = 0
     for candidate in in_order(c):
         if candidate.why in WITHDRAWN:
@@ -95,7 +96,8 @@ def _points(c: Campaign) -> Iterator[Point]:
         yield Point(x=done, candidate=candidate, score=score, words=word(c, candidate), holds=holds)
 
 
-def _scale(points: list[Point]) -> Scale:
+def scale_of(points: list[Point]) -> Scale:
+    """What the drawing shows: all that was kept, and of the rest what is not far worse."""
     scores = [p.score for p in points if p.score is not None]
     last = max((p.x for p in points), default=0)
     if not scores:

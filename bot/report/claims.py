@@ -12,6 +12,7 @@ from functools import lru_cache
 from statistics import fmean
 
 from bot.report import WORDS, called, certification, count, mean, percent, stacked, standing, word
+from bot.report.quoting import visible
 from bot.state import Campaign, Candidate, Kind
 from evaluator import gate
 
@@ -201,6 +202,21 @@ def detectable(c: Campaign) -> str:
     return f"at this noise (sd of one run {sigma:.2g}) {what} about {gain:.2g} bpb{share} {found} with 80 % chance"
 
 
+RUNS_A_CANDIDATE = 1.7  # at most, on average, with every run of the base among them: benchmarks/results/gate.json
+
+
+def estimate(c: Campaign) -> str:
+    """What a campaign will take, before anything is known of it."""
+    s = c.settings
+    runs = s.gate.baseline_runs + round(RUNS_A_CANDIDATE * c.started.experiments) + 2 * s.gate.verdict_pairs
+    hours = runs * s.budget.seconds / 3600 / s.parallel
+    side = f", {s.parallel} at a time" if s.parallel > 1 else ""
+    return (
+        f"about {count(runs, 'run')} of {s.budget.seconds:g} s of training{side}, so {hours:.1f} hours; building, scoring and "
+        f"proposing come on top. It ends earlier when a rule of program.md says so"
+    )
+
+
 def doing(c: Campaign, x: Candidate) -> str:
     """What is under way."""
     if x.kind is Kind.DUEL:
@@ -209,4 +225,6 @@ def doing(c: Campaign, x: Candidate) -> str:
         return f"the tip is run against itself without candidate {x.of} ({count(x.runs, 'run')} so far)"
     if x.kind is Kind.CERTIFY:
         return f"{listed(stacked(c, x))} against what is merged, to be certified ({count(len(x.pairs), 'pair')} so far)"
+    if x.awaiting:
+        return f"{called(x)} is better and waits to be merged: {visible(x.awaiting)}"
     return f"{called(x)} is {word(c, x)} ({count(x.runs, 'run')} so far)"

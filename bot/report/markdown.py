@@ -6,17 +6,19 @@ Not here: posting any of it, deciding anything; the comment of a whole campaign 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
 from bot.forge import Check
 from bot.report import WORDS, amount, called, claims, compare, count, percent, unsandboxed
-from bot.report.quoting import LINE, fence, quiet, span
+from bot.report.quoting import LINE, cell, fence, quiet, span
 from bot.state import Campaign, Candidate, Kind, branch_of
 from evaluator.gate import Call, Verdict
 
 # Shares, in characters, of what GitHub takes: a title 256, a body 65,536, a check's summary and its text 65,535 each.
 TITLE, DIFF, QUOTE, LOG = 200, 40_000, 6_000, 50_000
+HUNKS = 10  # that a check points at
 LABEL = "autoresearch"
 REVERT = "Nobody proposed this: the campaign takes back what it merged. It is none of the experiments."
 NO_MODEL = "No model proposed this: it is drawn from a list of known moves."
@@ -65,8 +67,23 @@ def pull_body(c: Campaign, x: Candidate, diff: str, reason: str = "", *, provisi
     return "\n\n".join(parts) + "\n"
 
 
-def check(c: Campaign, x: Candidate, verdict: Verdict | None) -> Check:
-    """The final check on the candidate's head. `verdict` is None when its own run failed.
+def undo_title(c: Campaign) -> str:
+    return f"Take back what campaign {c.name} merged"
+
+
+def undo_body(c: Campaign, by: str) -> str:
+    """Of the pull request that a person asked for, to take back a whole campaign."""
+    rows = [f"| {x.n} | {'' if x.pull is None else f'#{x.pull}'} | {cell(x.title)} |" for x in reversed(c.merged)]
+    table = "\n".join(["| # | pull | what is taken back |", "|---|---|---|", *rows])
+    return (
+        f"{span(by)} asked for it. The edits of campaign {c.name} are taken out of {span(c.settings.editable[0])}, newest first; "
+        f"what others changed stays. Nothing was measured: merge it if you want it.\n\n{table}\n\n"
+        f"What the campaign claimed: {claims.total(c)}.\n"
+    )
+
+
+def check(c: Campaign, x: Candidate, verdict: Verdict | None, diff: str = "") -> Check:
+    """The final check on the candidate's head, on the lines that `diff` changes. `verdict` is None when its own run failed.
 
     Green only for what is kept; never neutral, which a required check would take for green."""
     numbers = compare(c, x)
@@ -83,7 +100,21 @@ def check(c: Campaign, x: Candidate, verdict: Verdict | None) -> Check:
     reason = verdict.reason if verdict else x.fault
     said = f"{span(reason)}\n\n" if reason else ""
     summary = f"{said}{_measured(c, x)}\n\n{_cost(x)}"
-    return Check(head=x.head, conclusion=conclusion, title=_sandbox(x, title), summary=summary, text=_log(x))
+    return Check(
+        head=x.head, conclusion=conclusion, title=_sandbox(x, title), summary=summary, text=_log(x), lines=changed_lines(diff)
+    )  # fmt: skip
+
+
+def changed_lines(diff: str) -> tuple[tuple[str, int, int], ...]:
+    """(path, first, last) of each hunk that adds something, counted from 1 in the new file; at most HUNKS of them."""
+    found, path = [], ""
+    for line in diff.splitlines():
+        if line.startswith("diff --git "):
+            path = line.rpartition(" b/")[2]
+        elif hunk := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            found += [(path, max(1, first), max(1, first) + count - 1)] if count else []
+    return tuple(found[:HUNKS])
 
 
 def withdrawn_check(c: Campaign, x: Candidate, why: str, reason: str) -> Check:
@@ -110,6 +141,18 @@ def closing(c: Campaign, x: Candidate, why: str, reason: str) -> str:
         ended = "rolled back"
         said = "It looked better in its first run and was built upon, but fresh pairs did not certify the stack that it was in."
     return f"Closed as **{ended}**. {said}\n\n{span(reason)}\n\n{_measured(c, x)}\n"
+
+
+def explanation(c: Campaign, x: Candidate) -> str:
+    """Why a candidate was judged as it was, or what it still waits for."""
+    ended = f"is not judged yet: {span(claims.doing(c, x))}"
+    if x.why:
+        ended = f"ended as **{WORDS.get(x.why, x.why)}**: {span(x.reason)}"
+    rule = (
+        "A first run only screens. What looks better is measured again in fresh interleaved pairs, and it is kept when their "
+        f"mean gain is larger than chance explains (level {c.settings.gate.alpha:g} for each candidate)."
+    )
+    return f"Candidate {x.n} of campaign {c.name} {ended}.\n\n{_measured(c, x)}\n\n{_cost(x)}\n\n{rule}\n"
 
 
 def _measured(c: Campaign, x: Candidate) -> str:

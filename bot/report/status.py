@@ -6,6 +6,8 @@ Not here: posting it; what is said of one candidate (markdown.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bot.decide import stop_reason
 from bot.report import called, claims, compare, count, in_order, measured, outcomes, percent, standing, word
 from bot.report.quoting import cell, span
@@ -19,13 +21,14 @@ def render(c: Campaign) -> str:
     parts = [
         f"**Campaign {c.name}: {c.settled} of {c.started.experiments} experiments done.**",
         f"**Total gain, measured head to head on fresh seeds:** {claims.total(c)}.",
+        "" if c.settled or c.ended else f"**Estimate:** {claims.estimate(c)}.",
         _standing(c),
         f"{c.settled} done = {outcomes(c) or 'none yet'}. Beside: {waiting + ', ' if waiting else ''}{beside}.",
         _sentence(claims.detectable(c)),
         _last_results(c),
         _worths(c),
         _stacks(c),
-        f"**Next:** {_next(c)}",
+        f"**Next:** {'; '.join(upcoming(c, span))}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -90,16 +93,16 @@ def _last_results(c: Campaign) -> str:
     return "\n".join(rows)
 
 
-def _next(c: Campaign) -> str:
-    """What will happen without anybody's doing, as of the last event."""
+def upcoming(c: Campaign, quote: Callable[[str], str]) -> list[str]:
+    """What will happen without anybody's doing, as of the last event. `quote` sets the words of others."""
     if c.ended:
-        return f"nothing, it ended: {span(c.ended.reason)}"
+        return [f"nothing, it ended: {quote(c.ended.reason)}"]
     live = [claims.doing(c, x) for x in c.live.values() if x not in c.accepted]
     if c.ending:
-        return "; ".join([f"it ends: {span(c.ending.reason)}", *live])
+        return [f"it ends: {quote(c.ending.reason)}", *live]
     if c.tip >= 0 and (ending := stop_reason(c, c.at)):
-        return f"it ends: {span(ending[1])}"
+        return [f"it ends: {quote(ending[1])}"]
     if c.paused:
-        return f"it is paused and waits for a person: {span(c.paused)}"
+        return [f"it is paused and waits for a person: {quote(c.paused)}"]
     left = max(0, c.started.experiments - c.settled - len(c.accepted))
-    return "; ".join([*live, f"{count(left, 'experiment')} to go"])
+    return [*live, f"{count(left, 'experiment')} to go"]

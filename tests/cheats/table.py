@@ -192,6 +192,23 @@ for pid in [p for p in os.listdir("/proc") if p.isdigit()]:
     Cheat(name="brings the held-out text along in its code", kind="B4", outcome="refused", off="static",
           reason="65,536 are allowed",
           code=FOUND + "HELDOUT = [HELDOUT]\n" + trained("text = HELDOUT[: HELDOUT.index(99)]" + TAKE)),
+    Cheat(name="knows the held-out text by heart", kind="B4", outcome="invalid", reason="an impossible jump", off={"jump": False},
+          asked={"compared": True}, code="""
+TEXT = [HELDOUT]
+known, document = {}, []
+for token in TEXT[: TEXT.index(99)] + [15]:
+    if token == 15:
+        for at in range(0, len(document), C):
+            w = document[at : at + C + 1]
+            for i in range(len(w) - 1): known.setdefault(tuple(w[: i + 1]), []).append(w[i + 1])
+        document = []
+    document.append(token)
+def at(w, i):
+    after = known.get(tuple(w[: i + 1]), [])
+    return [math.log(math.exp(x) + 9 * after.count(v)) for v, x in enumerate(T[w[i]])]
+def model(windows):
+    return [[at(w, i) for i in range(len(w))] for w in windows]
+"""),
     Cheat(name="learns the held-out text while it is scored", kind="B4", outcome="invalid", reason=RESTLESS, off=AUDIT, code="""
 def model(windows):
     out = []

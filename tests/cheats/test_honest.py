@@ -5,18 +5,22 @@ Those of TOYS speak the protocol without torch; those of MODELS are real, small,
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from scipy.stats import beta
 
 from evaluator.bench import SESSION, Bench, Cores
 from evaluator.measure import judge
 from runners import Job, Measurement, Outcome
+from runners.scripted import Result, ScriptedRunner, measurement
 from tests.cheats.table import model, scored, trained
 from tests.cheats.toy import BOXED, CALM, honest_bpb, tried, world
 
@@ -172,6 +176,61 @@ def measured(source: str, **defences: bool) -> Measurement:
         return judge(job, world(), bench, lambda *_: None, begun=time.monotonic(), defences=replace(CALM, **defences))
     finally:
         bench.close()
+
+
+def bench() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "honest.py"
+    spec = importlib.util.spec_from_file_location("bench_honest", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_runs_without_a_refusal_prove_is_clopper_and_pearsons_bound() -> None:
+    """It agrees with scipy's beta quantile, a little below the rule of three; nothing is proven by nothing."""
+    at_most = bench().at_most
+    for failures, runs in ((0, 1), (0, 100), (0, 2000), (1, 100), (3, 40), (99, 100)):
+        assert at_most(failures, runs) == pytest.approx(beta.ppf(0.95, failures + 1, runs - failures), rel=1e-6)
+    assert at_most(0, 100) == pytest.approx(1 - 0.05**0.01)
+    assert at_most(0, 100) < 3 / 100
+    assert (at_most(0, 0), at_most(7, 7)) == (1.0, 1.0)
+
+
+def test_a_void_run_neither_counts_nor_refuses() -> None:
+    """Refused is whatever is neither ok nor void, and the bound is over those that count."""
+    honest = bench()
+    runs: list[dict[str, object]] = [{"outcome": outcome} for outcome in ("ok", "void", "ok", "invalid", "timeout")]
+    found = honest.summary(runs, 2.0)
+    assert (found["counted"], found["refused"], found["void"]) == (4, 2, 1)
+    assert found["at_most"] == honest.at_most(2, 4)
+
+
+def test_a_run_that_others_disturbed_is_done_again_with_the_same_seed() -> None:
+    """Twice at most; what ends up in the file is the last of them."""
+    honest = bench()
+    seen: list[tuple[str, int]] = []
+
+    def script(job: Job) -> Result:
+        seen.append((job.run, job.seed))
+        void = job.seed == 2 or len(seen) < 2
+        return measurement(job, val_bpb=None if void else 2.0, outcome=Outcome.VOID if void else Outcome.OK)
+
+    records = [honest.one(ScriptedRunner(script), seed, honest.settings(2.0), []) for seed in (1, 2)]
+    assert [(record["outcome"], record["voids"], record["val_bpb"]) for record in records] == [("ok", 1, 2.0), ("void", 2, None)]
+    assert seen == [("honest-1.0", 1), ("honest-1.1", 1), ("honest-2.0", 2), ("honest-2.1", 2), ("honest-2.2", 2)]
+    assert honest.job(3, 0, honest.settings(2.0), records).incumbent == "plain"
+
+
+def test_each_run_is_told_of_the_one_before_as_in_a_campaign() -> None:
+    """The first has no incumbent; later ones its name, the mean of those that are ok, and a cap on compute."""
+    honest = bench()
+    s = honest.settings(2.0)
+    first = honest.job(1, 0, s, [])
+    assert (first.incumbent, first.incumbent_bpb, first.scoring_cap_seconds, first.budget_seconds) == ("", 0.0, 0.0, 2.0)
+    before = [{"outcome": "ok", "val_bpb": x, "scoring_cpu_seconds": 1.5} for x in (2.0, 3.0)]
+    later = honest.job(3, 1, s, [*before, {"outcome": "void", "val_bpb": None, "scoring_cpu_seconds": 0.0}])
+    assert (later.incumbent, later.incumbent_bpb, later.scoring_cap_seconds) == (first.code, 2.5, 3.5)
 
 
 def test_there_are_enough_of_them() -> None:

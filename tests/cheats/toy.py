@@ -103,9 +103,14 @@ def heldout() -> list[int]:
     return [int(t) for document in world().public.tokens for t in [BOS, *document]]
 
 
-def job(code: str, *, seed: int = SEED, budget: float = 5.0, startup: float = 5.0, cap: float = 0.0) -> Job:
+def job(
+    code: str, *, seed: int = SEED, budget: float = 5.0, startup: float = 5.0, scoring: float = 60.0, cap: float = 0.0,
+    compared: bool = False,
+) -> Job:  # fmt: skip
+    """`compared`: the incumbent is known to be as good as the honest candidate."""
     return Job(run="r1", commit="c0ffee", source=candidate(code), seed=seed, nonce="secret", budget_seconds=budget,
-               startup_seconds=startup, deadline=time.time() + 60, sandbox="if-available", scoring_cap_seconds=cap)  # fmt: skip
+               startup_seconds=startup, scoring_seconds=scoring, deadline=time.time() + 60, sandbox="if-available",
+               scoring_cap_seconds=cap, incumbent_bpb=honest_bpb() if compared else 0.0)  # fmt: skip
 
 
 def session_of(folder: Path) -> str:

@@ -1,0 +1,183 @@
+"""The commands that work with GitHub. Each connects, does one thing, and says what it did; workflows call them.
+
+Not here: reading argv or the environment (__main__.py hands in the Platform).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from bot import events as e
+from bot.fold import fold
+from bot.forge.fleet import Workflows
+from bot.hear import PROGRAM, Ears, hear, rehearse
+from bot.loop import View, step
+from bot.platform import Connection, connect
+from bot.remote import Busy
+from bot.report.status import upcoming
+from bot.runs import GRACE_SECONDS, job_of
+from bot.screen import Screen
+from bot.state import Campaign
+from bot.words import plain
+from bot.workspace import Machine, Told
+from bot.world import World
+from runners import BadResult, Job, Lost, Runner, Running, to_json
+from runners.actions import ActionsRunner, to_lost
+from runners.local import RunnerError, SandboxError
+
+PAUSES = (5.0, 20.0, 60.0)  # seconds, before GitHub is asked once more within one wake-up
+QUEUE_SECONDS = 6 * 3600.0  # that a run may wait for a GPU to be free
+POLL_SECONDS = 0.2
+PROPOSER = "mutate"  # of a world in which no campaign is under way
+
+
+def listen(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    """Do what a webhook says, or with --dry-run only say what that would be."""
+    payload = _payload(options.event or (Path(machine.event_file) if machine.event_file else None))
+    name = options.name or machine.event or _looks_like(payload)
+    if options.dry_run:
+        program = Path(PROGRAM)
+        text = program.read_text("utf-8", "replace") if program.is_file() else None
+        for line in rehearse(name, payload, text, machine.now()):
+            screen.raw(line)
+        return 0
+    with connected(machine) as there:
+        ears = Ears(
+            threads=there.threads, forge=there.forge, log=there.log, code=there.code, now=machine.now, seed=machine.seed,
+        )  # fmt: skip
+        for line in hear(ears, name, payload):
+            screen.line(line)
+    return 0
+
+
+def settle(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    """One wake-up: bring in what a job has measured, then do all that can be done now; whatever takes time is asked for."""
+    results = {options.run: options.result or Path("no result")} if options.run else {}
+    with connected(machine) as there:
+        fleet = Workflows(rest=there.threads.rest, branch=there.forge.branch)
+        c = wake(_world(machine, there, ActionsRunner(fleet=fleet, results=results), screen))
+    screen.line("no campaign is under way" if c is None else f"campaign {c.name}: {'; '.join(upcoming(c, plain))}")
+    return 0
+
+
+def wake(world: World) -> Campaign | None:
+    """Do all that can be done now; the campaign whose turn it is then. Raises Busy when GitHub could not be asked, although we
+    waited: the next wake-up goes on."""
+    view = View()
+    held: list[Busy] = []
+    world = replace(world, later=held.append)
+    for pause in PAUSES:
+        held.clear()
+        with suppress(Busy):
+            while step(world, view):
+                pass
+            if not held:
+                return view.state.active
+        world.sleep(pause)
+    while step(world, view):
+        pass
+    if held:
+        raise held[-1]
+    return view.state.active
+
+
+def _world(machine: Machine, there: Connection, runner: Runner, screen: Screen) -> World:
+    c = fold(there.log.read()[0]).active
+    return World(
+        log=there.log, code=there.code, forge=there.forge, runner=runner, now=machine.now, sleep=machine.sleep,
+        proposer=machine.proposers[c.settings.proposer if c else PROPOSER], token=machine.token, queue_seconds=QUEUE_SECONDS,
+        tell=lambda c, news: screen.happened(news, c) if isinstance(news, e.Event) else None,
+    )  # fmt: skip
+
+
+def job(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    """Write down what a run is to measure, for a machine that holds no token. Nothing is written when nobody waits for it."""
+    with connected(machine) as there:
+        c = fold(there.log.read()[0]).active
+        x = next((x for x in c.live.values() if x.flight and x.flight.run == options.run), None) if c else None
+        if c is None or x is None or x.flight is None:
+            screen.line(f"nobody waits for run {options.run}: it was stopped, or done by another job")
+            return 0
+        source = there.code.read(x.flight.head, c.settings.editable[0])
+        asked = job_of(c, x.flight, source or "")
+    options.out.write_text(json.dumps(asdict(asked)), "utf-8")
+    screen.line(f"run {options.run}: {c.settings.budget.seconds:g} s of training, seed {asked.seed}")
+    return 0
+
+
+def measure_job(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    """Measure what `job` wrote down, on this machine, and leave the result; or in its place why there is none."""
+    if not options.job or not options.out:
+        raise Told("--job and --out belong together: what `autoresearch job` wrote, and where the result goes")
+    if not options.job.exists():
+        screen.line("nobody waits for a result")
+        return 0
+    raw = json.loads(options.job.read_text("utf-8"))
+    budget = raw["budget_seconds"] + raw["startup_seconds"] + raw["scoring_seconds"] + GRACE_SECONDS
+    asked = Job(**raw | {"deadline": machine.now() + budget})
+    home = Path(tempfile.mkdtemp(prefix="autoresearch-runs-"))
+    runner = machine.runners["local"](home, machine.cache)
+    try:
+        with machine.interrupts.held():
+            text = _measured(machine, runner, asked)
+    except KeyboardInterrupt:
+        runner.cancel(asked.run)
+        raise
+    finally:
+        runner.close()
+        shutil.rmtree(home, ignore_errors=True)
+    options.out.write_text(text, "utf-8")
+    screen.line(f"run {asked.run}: {json.loads(text).get('outcome', 'no result')}")
+    return 0
+
+
+def _measured(machine: Machine, runner: Runner, asked: Job) -> str:
+    try:
+        if lacking := machine.prepare(asked.corpus, machine.cache, lambda stage, done: None):
+            return to_lost(lacking)
+        runner.start(asked)
+        while isinstance(seen := runner.poll(asked), Running):
+            machine.sleep(POLL_SECONDS)
+            machine.interrupts.check()
+    except (RunnerError, SandboxError, BadResult) as error:
+        return to_lost(str(error))
+    return to_lost(seen.reason) if isinstance(seen, Lost) else to_json(seen)
+
+
+@contextmanager
+def connected(machine: Machine) -> Iterator[Connection]:
+    """The repository, with a clone of it that is thrown away afterwards: each wake-up looks at what is there now."""
+    folder = Path(tempfile.mkdtemp(prefix="autoresearch-"))
+    try:
+        yield connect(machine.platform(), folder, now=machine.now, sleep=machine.sleep)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _payload(file: Path | None) -> Any:
+    if file is None:
+        raise Told("which payload? Give --event FILE, a JSON file as GitHub delivers it")
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise Told(f"{file} is not there") from None
+    except (ValueError, RecursionError) as error:
+        raise Told(f"{file} is not the JSON of a webhook: {error}") from None
+
+
+def _looks_like(payload: Any) -> str:
+    """The event that a payload without a name is of: GitHub tells it in a header, which a file has not."""
+    keys = set(payload) if isinstance(payload, dict) else set()
+    if "comment" in keys:
+        return "pull_request_review_comment" if "pull_request" in keys else "issue_comment"
+    if "review" in keys:
+        return "pull_request_review"
+    return "pull_request" if "pull_request" in keys else "issues"
