@@ -10,7 +10,7 @@
 # (The address is from PyTorch's installation page; no test of ours reaches it.) Another Python: PYTHON=python3.12 make demo.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench forge-walk clean
 # Two pips in one .venv at the same time break it, so `make -j` is taken back.
 .NOTPARALLEL:
 
@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -q -c requirements.lock
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1     /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1     /p' Makefile
 
 demo: .venv/.installed-train ## six experiments on a small model, on the CPU
 	@.venv/bin/autoresearch demo "/autoresearch 6"
@@ -35,6 +35,9 @@ check: .venv/.installed-dev ## ruff and mypy --strict
 bench: .venv/.installed-train ## every benchmark, in its short form
 	@for program in benchmarks/[a-z]*.py; do \
 		echo "== $$program --quick"; .venv/bin/python "$$program" --quick || exit 1; done
+
+forge-walk: .venv/.installed-dev ## a campaign through comments, checks and pull requests, on a double of GitHub
+	@.venv/bin/python -m tests.lab
 
 clean: ## takes away .venv and the caches, nothing else
 	@rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -37,7 +37,8 @@ class Equal:
 
     def propose(self, brief: Brief) -> Idea | NoIdea:
         first = next(line for line in brief.source.splitlines() if line.startswith("DEPTH"))
-        edit = Edit(old=first, new=f"UNREAD_{len(brief.tried)} = {len(brief.tried)}  # nothing reads this\n{first}")
+        value = 2 ** len(brief.tried)  # numbers that are close to each other would be one idea
+        edit = Edit(old=first, new=f"UNREAD_{len(brief.tried)} = {value}  # nothing reads this\n{first}")
         return Idea(title=f"equal {len(brief.tried)}", hypothesis="None: it is equal to its base.", edits=(edit,))
 
 

@@ -24,6 +24,7 @@ from bot.commands import DONE, TOLD, say
 from bot.forge import ForgeError
 from bot.git import GitError
 from bot.log import LogDamaged
+from bot.minds import Server
 from bot.platform import Platform
 from bot.remote import Busy
 from bot.screen import Screen
@@ -97,7 +98,9 @@ def this_machine() -> Machine:
         command=_command(sys.argv[0]), runners=installed.RUNNERS, proposers=installed.PROPOSERS, now=time.time, sleep=time.sleep,
         token=partial(secrets.token_hex, 16), seed=partial(secrets.randbits, 62), torch=installed.torch, sandbox=available,
         prepare=installed.prepare, platform=partial(_platform, environ), event=environ.get("GITHUB_EVENT_NAME", ""),
-        event_file=environ.get("GITHUB_EVENT_PATH", ""),
+        server=Server(base_url=environ.get("OPENAI_BASE_URL", ""), key=environ.get("OPENAI_API_KEY", "")),
+        event_file=environ.get("GITHUB_EVENT_PATH", ""), slack_token=environ.get("SLACK_BOT_TOKEN", ""),
+        slack_webhook=environ.get("SLACK_WEBHOOK_URL", ""), slack_api=environ.get("SLACK_API_URL") or Machine.slack_api,
     )  # fmt: skip
 
 
@@ -152,15 +155,28 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     made["run"].add_argument("n", nargs="?", type=_positive, metavar="N", help="experiments; each gets a verdict")
     made["run"].add_argument("--target", metavar="X", help="stop when val_bpb of the best is X or lower")
     made["run"].add_argument("--hours", metavar="H", help="stop after H hours")
+    made["run"].add_argument("--usd", metavar="X", help="spend at most so many US dollars on models")
+    made["run"].add_argument("--model", metavar="NAME", help="the model that proposes")
+    made["propose"].add_argument("--dry-run", action="store_true", help="only show it")
+    made["propose"].add_argument("--offline", action="store_true", help="ask nobody")
+    made["propose"].add_argument("--model", metavar="NAME", help="the model that proposes")
     made["pr"].add_argument("n", nargs="?", type=_positive, metavar="N", help="the number of a pull request")
     made["pr"].add_argument("--close", action="store_true", help="your veto: it is closed, whatever it measures")
     made["measure"].add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: of the checkout")
     made["measure"].add_argument("--seed", type=_natural, help="default: a fresh one")
     made["measure"].add_argument("--seeds", type=_positive, default=1, metavar="N", help="N runs with as many seeds: mean, sigma")
+    _online(made)
+    made["help"].add_argument("about", nargs="?", metavar="COMMAND", help="one command")
+    return parser, made
+
+
+def _online(made: dict[str, Parser]) -> None:
+    """What commands take that work with GitHub."""
     made["hear"].add_argument("--event", type=Path, metavar="FILE", help="the payload (default: GITHUB_EVENT_PATH)")
     made["hear"].add_argument(
         "--name", help="of the event, such as issue_comment (default: GITHUB_EVENT_NAME, or what it looks like)"
     )
+    made["hear"].add_argument("--ring", action="store_true", help="ring the loop when something was written down")
     made["hear"].add_argument("--dry-run", action="store_true", help="only print what it would do; needs no token")
     made["settle"].add_argument("--run", default="", help="the run that a job has measured")
     made["settle"].add_argument("--result", type=Path, metavar="FILE", help="what it left; it may not be there")
@@ -168,8 +184,10 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     made["job"].add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     made["measure"].add_argument("--job", type=Path, metavar="FILE", help="what `job` wrote; nothing is done without the file")
     made["measure"].add_argument("--out", type=Path, metavar="FILE", help="where the result of that job goes")
-    made["help"].add_argument("about", nargs="?", metavar="COMMAND", help="one command")
-    return parser, made
+    made["init"].add_argument("--app-id", type=_positive, default=0, metavar="N", help="the number of the App that is the bot")
+    made["doctor"].add_argument("--github", action="store_true", help="look at the repository there, and its limits, instead")
+    made["report"].add_argument("to", choices=("slack",), help="where it goes")
+    made["report"].add_argument("--dry-run", action="store_true", help="only show what would be sent; needs no Slack")
 
 
 def _sentence(line: str) -> str:

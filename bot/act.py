@@ -1,7 +1,7 @@
 """One function per action: do it, and return the event that is now true; None when there is nothing new to write down.
 
 Every deed is an *ensure*: a crash between the deed and its event is healed by doing it again. The deeds that touch a runner
-are in runs.py.
+are in runs.py, those that make a candidate's text in proposing.py.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from bot import actions as a
 from bot import events as e
-from bot import runs, stacking, static
+from bot import learning, proposing, runs, stacking, static
 from bot.decide import verdict_of
 from bot.forge import Landed, PullState
 from bot.proof import base_of, certified, compared
-from bot.propose import Brief, NoIdea, apply
+from bot.propose import apply
 from bot.report import markdown, status
 from bot.state import WITHDRAWN, Campaign, Candidate, Kind, Stage, branch_of
 from bot.world import World, editable, source_at
+from evaluator.gate import Call
 
 
 def act(world: World, c: Campaign, action: a.Action) -> e.Event | None:
@@ -69,44 +70,6 @@ def _look_at_tip(world: World, c: Campaign) -> e.Event | None:
     return e.BaseSeen(campaign=c.name, at=world.now(), n=len(c.candidates), sha=sha, guard=guard, source=static.hash_of(source))
 
 
-def _propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
-    source = source_at(world, c, c.candidates[action.parent].sha)
-    brief = Brief(
-        source=source,
-        instructions=c.instructions,
-        direction=_direction(c),
-        tried=frozenset(c.tried.get(action.parent, ())),
-        seed=action.seed,
-        history=tuple(f"{x.title}: {x.why} {x.reason}" for x in list(c.candidates.values())[-50:] if x.edit),
-    )
-    idea = world.proposer.propose(brief)
-    if isinstance(idea, NoIdea):
-        return e.ProposalRefused(
-            campaign=c.name, at=world.now(), title="no proposal", reason=idea.reason, exhausted=idea.exhausted
-        )
-    edited = apply(source, idea.edits)
-    if fault := static.fault(source, edited, brief.tried):
-        return e.ProposalRefused(campaign=c.name, at=world.now(), title=_storable(idea.title), reason=fault)
-    assert edited is not None
-    return e.Proposed(
-        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=_storable(idea.title),
-        hypothesis=_storable(idea.hypothesis), edits=idea.edits, tags=tuple(map(_storable, idea.tags)),
-        proposer=idea.proposer or world.proposer.name, source=static.hash_of(edited),
-        shorter=static.size(source) - static.size(edited),
-    )  # fmt: skip
-
-
-def _direction(c: Campaign) -> str:
-    """What people want: the issue as it was when the campaign began, and every hint since."""
-    hints = [f"Hint by {hint.by}: {hint.text}" for hint in c.hints]
-    return "\n\n".join(part for part in (c.started.title, c.started.body, *hints) if part.strip())
-
-
-def _storable(text: str) -> str:
-    """Words of a proposer as the log can hold them: half a surrogate pair is no UTF-8."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _open(world: World, c: Campaign, action: a.Open) -> e.Event | None:
     x = c.candidates[action.n]
     base = c.candidates[x.parent].sha
@@ -151,7 +114,9 @@ def _post_check(world: World, c: Campaign, action: a.PostCheck) -> e.Event | Non
     x = c.candidates[action.n]
     check = markdown.check(c, x, action.verdict, world.code.diff(x.on, x.head))
     world.forge.post_check(check)
-    _describe(world, c, x, action.verdict.reason if action.verdict else f"{x.outcome}: {x.fault}")
+    kept = action.verdict is not None and action.verdict.call is Call.KEEP
+    plain = learning.explained(world, c, x) if kept else ""
+    _describe(world, c, x, action.verdict.reason if action.verdict else f"{x.outcome}: {x.fault}", plain)
     return e.CheckPosted(campaign=c.name, at=world.now(), n=x.n, head=x.head, conclusion=check.conclusion, title=check.title)
 
 
@@ -171,7 +136,7 @@ def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
     x = c.candidates[action.n]
     assert x.pull is not None
     onto = c.candidates[c.landed].sha
-    head = x.head if x.stage is Stage.MEASURED else _on_top(world, c, x, onto, action)
+    head = x.head if x.stage is Stage.MEASURED and x.on == onto else _on_top(world, c, x, onto, action)
     answer = world.forge.merge(x.pull, head=head, onto=onto, guard=x.guard, message=markdown.merge_message(c, x, action.verdict))
     if isinstance(answer, Landed):
         _retire(world, x)
@@ -188,14 +153,15 @@ def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
 
 
 def _on_top(world: World, c: Campaign, x: Candidate, onto: str, action: a.Merge) -> str:
-    """What was accepted stands on commits that never land: the same code once more, on top of what has landed, with its check."""
+    """What was accepted stands on commits that never land, and other files may have been pushed since the base was seen: the
+    same code once more, on top of the default branch, with its check."""
     assert x.pull is not None
     code = source_at(world, c, x.head)
     head = world.code.commit_file(onto, editable(c), code, markdown.commit_message(c, x), when=x.at)
     if world.forge.pull(x.pull).state is PullState.OPEN:
         world.forge.push(branch_of(c.name, x.n), head)
         world.forge.post_check(replace(markdown.check(c, x, action.verdict, ""), head=head))
-        _describe(world, c, x, action.verdict.reason)
+        _describe(world, c, x, action.verdict.reason, learning.explained(world, c, x))
     return head
 
 
@@ -205,10 +171,10 @@ def _retire(world: World, x: Candidate) -> None:
     world.forge.close_pull(x.pull, comment="", labels=("autoresearch: merged",))
 
 
-def _describe(world: World, c: Campaign, x: Candidate, reason: str) -> None:
-    """Bring the pull request's text up to what was measured."""
+def _describe(world: World, c: Campaign, x: Candidate, reason: str, plain: str = "") -> None:
+    """Bring the pull request's text up to what was measured; `plain` explains a winner."""
     assert x.pull is not None
-    body = markdown.pull_body(c, x, world.code.diff(x.on, x.head), reason=reason)
+    body = markdown.pull_body(c, x, world.code.diff(x.on, x.head), reason=reason, plain=plain)
     world.forge.edit_pull(x.pull, title=markdown.pull_title(x), body=body, labels=markdown.labels(x, reason))
 
 
@@ -297,7 +263,8 @@ def _end(world: World, c: Campaign, action: a.End) -> e.Event | None:
 _ACTS: dict[type[a.Action], Callable[..., e.Event | None]] = {
     a.Look: _look,
     a.Poll: runs.poll,
-    a.Propose: _propose,
+    a.Propose: proposing.propose,
+    a.Repair: proposing.repair,
     a.Open: _open,
     a.Rebase: _rebase,
     a.StartRun: runs.start_run,
@@ -307,6 +274,7 @@ _ACTS: dict[type[a.Action], Callable[..., e.Event | None]] = {
     a.Merge: _merge,
     a.Close: _close,
     a.Say: _say,
+    a.Learn: learning.learn,
     a.Pause: _pause,
     a.BeginEnd: _begin_end,
     a.OpenComparison: _open_comparison,

@@ -35,6 +35,13 @@ class Propose(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repair(Action):
+    """Have a candidate mended that crashed."""
+
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Open(Action):
     n: int
 
@@ -110,6 +117,13 @@ class Close(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Say(Action):
+    about: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learn(Action):
+    """Write down what the first `about` experiments taught."""
+
     about: int
 
 

@@ -116,7 +116,7 @@ def _cap(scene: Scene) -> int:
 
 
 def parse_default() -> Program:
-    program = parse("")
+    program = parse("---\n---\n")
     assert isinstance(program, Program), "the defaults are right"
     return program
 

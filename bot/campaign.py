@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from bot import events as e
 from bot import summary
 from bot.loop import View, append, refresh, run
-from bot.preflight import check_machine, plan
+from bot.minds import minds
+from bot.preflight import check_machine, check_models, plan
 from bot.program import Settings
 from bot.screen import Screen
 from bot.state import Campaign
@@ -70,6 +71,7 @@ def resume(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
     if waiting is None:
         raise Told("no campaign is under way: `autoresearch run N` begins one of N experiments")
     if not waiting.stop:
+        check_models(machine, waiting.settings)
         with screen.stages("preparing") as tell:
             check_machine(machine, waiting.settings, tell)
     with machine.interrupts.held(), ws.driving():
@@ -124,11 +126,16 @@ def _sit(ws: Workspace, machine: Machine, screen: Screen, branch: str, settings:
         machine.sleep(seconds)
         machine.interrupts.check()
 
+    def clock() -> float:
+        machine.interrupts.check()
+        return machine.now()
+
+    mind = minds(settings, machine.proposers, machine.server, sleep=sleep, clock=clock)
     runner = machine.runners[settings.runner](ws.store / "runs", machine.cache)
     world = World(
         log=ws.log(), code=ws.repo, forge=ws.forge(branch), runner=runner,
-        proposer=machine.proposers[settings.proposer], now=machine.now, sleep=sleep, token=machine.token, tell=tell,
-        progress=progress,
+        proposer=mind.proposer, reviewer=mind.reviewer, mender=mind.mender, now=machine.now, sleep=sleep, token=machine.token,
+        tell=tell, progress=progress,
     )  # fmt: skip
     return Seat(ws=ws, machine=machine, screen=screen, world=world)
 

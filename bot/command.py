@@ -123,6 +123,8 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option("target", "stop.target", "number", "Stop when the metric is this or better."),
     Option("hours", "stop.hours", "number", "Stop after so many hours."),
+    Option("usd", "money.usd", "number", "Spend at most so many US dollars on models."),
+    Option("model", "model.proposer", "name", "The model that proposes."),
     Option("parallel", "parallel", "whole", "Measurements at the same time."),
 )
 
@@ -139,8 +141,10 @@ class Shape:
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,9}")
 _NUMBER = re.compile(r"[-+]?([0-9]{1,9}(\.[0-9]{0,12})?|\.[0-9]{1,12})([eE][-+]?[0-9]{1,2})?")
+_NAME = re.compile(r"[\w][\w./:@+-]{0,199}", re.ASCII)
 _SHAPES: Mapping[str, Shape] = {
     "number": Shape(_NUMBER, float, "X", "a number"),
+    "name": Shape(_NAME, str, "NAME", "a model's name"),
     "whole": Shape(_WHOLE, int, "K", "a whole number"),
 }
 _VERB = {verb.name: verb for verb in VERBS} | dict.fromkeys(("--help", "-h", "?"), VERBS[-1])

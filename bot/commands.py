@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bot import campaign, demo, doctor, looks, measuring, online, summary
+from bot import campaign, demo, doctor, looks, measuring, nightly, online, premises, rehearsal, reporting, summary
 from bot.git import GitError
 from bot.report.quoting import visible
 from bot.screen import Screen
@@ -37,11 +37,13 @@ def run_demo(options: argparse.Namespace, machine: Machine, screen: Screen) -> i
 
 
 def run_campaign(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
-    flags = {"stop.target": options.target, "stop.hours": options.hours}
+    flags = {
+        "stop.target": options.target, "stop.hours": options.hours, "money.usd": options.usd, "model.proposer": options.model
+    }  # fmt: skip
     overrides = {name: value for name, value in flags.items() if value is not None}
     ws = find(Path.cwd())
     if options.n is None and overrides:
-        raise Told("--target and --hours belong to a new campaign: give the number of experiments too")
+        raise Told("options belong to a new campaign: give the number of experiments too")
     c = campaign.resume(ws, machine, screen) if options.n is None else campaign.begin(ws, machine, screen, options.n, overrides)
     return _finish(machine, screen, ws, c)
 
@@ -53,6 +55,14 @@ def _finish(machine: Machine, screen: Screen, ws: Workspace, c: Campaign) -> int
     if c.ended is None:
         raise Told(f"the campaign is paused: {c.paused}. Once that is mended, `{machine.command} run` in {ws.top} goes on")
     return TOLD if c.ended.why in NEEDS_A_PERSON else DONE
+
+
+def propose(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    if not options.dry_run:
+        raise Told("what is proposed is measured: `autoresearch run 1` does both. With --dry-run you only see it")
+    overrides = {"model.proposer": options.model} if options.model else {}
+    rehearsal.rehearse(find(Path.cwd()), machine, screen, overrides, offline=options.offline)
+    return DONE
 
 
 def stop(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
@@ -113,6 +123,8 @@ def measure(options: argparse.Namespace, machine: Machine, screen: Screen) -> in
 
 
 def examine(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    if options.github:
+        return premises.examine(options, machine, screen)
     rows = doctor.examine(machine, Path.cwd())
     if options.json:
         screen.raw(json.dumps([asdict(row) for row in rows], indent=1))
@@ -138,14 +150,23 @@ COMMANDS: dict[str, tuple[Command, str, str]] = {
     "run": (run_campaign, "N experiments on this checkout; without N, go on with what was interrupted or paused",
             "Winners land on the branch that is checked out. Ctrl-C at any time: nothing is lost. Settings are in program.md."),
     "status": (status, "where the campaign stands", "Works beside a running `autoresearch run`."),
+    "propose": (propose, "show what a proposer reads, what that costs, and what it would propose",
+                "Nothing is opened or written down. With a key a model is asked once; --offline only shows the prompt."),
     "pr": (pr, "pull requests: the list, or one with its diff, check and verdict", "They live in .git/autoresearch."),
     "log": (log, "everything that happened, oldest first", "With --json the very lines of the log."),
     "results": (results, "results.tsv with the original's five columns", "commit, val_bpb, memory_gb, status, description."),
     "measure": (measure, "measure one train.py, once or with several fresh seeds",
                 "Settings come from the nearest program.md. Prints the summary block of the original; n/a: not measured here."),
     "stop": (stop, "end the campaign that is under way", "Its candidates in flight are closed without a verdict."),
+    "init": (premises.init, "make a repository on GitHub ready for the bot, and say what is left to click",
+             "With an administrator's token in GITHUB_TOKEN, and GITHUB_REPOSITORY. Doing it again is free."),
     "hear": (online.listen, "do what a webhook of GitHub says: commands, reviews, closings",
              "For workflows: GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_EVENT_NAME are set there."),
+    "ring": (online.ring, "ask for one wake-up of the loop on GitHub", "For workflows, and for a person who thinks it sleeps."),
+    "nightly": (nightly.nightly, "what happens each night: the report, and the campaign that program.md schedules",
+                "For workflows. It may run more than once: what is done already is not done again."),
+    "report": (reporting.report, "send what happened since the last report to Slack, or show it",
+               f"What it takes: {reporting.NOBODY}."),
     "settle": (online.settle, "one wake-up of the loop on GitHub: post, merge, propose, ask for the next run",
                "For workflows. With --run it first takes what the job of that run has left."),
     "job": (online.job, "write down what a run is to measure", "For workflows; `measure --job` then needs no token."),

@@ -20,6 +20,7 @@ from bot.actions import (
     Close,
     Compare,
     End,
+    Learn,
     Look,
     Merge,
     Open,
@@ -28,6 +29,7 @@ from bot.actions import (
     PostCheck,
     Propose,
     Rebase,
+    Repair,
     Say,
     StartRun,
 )
@@ -38,6 +40,7 @@ from evaluator import gate, stack
 from evaluator.simpler import simpler
 
 MAX_LOSSES = 5  # lost runs in a row of one candidate, then a person must look at the machine
+EVERY = 10  # settled candidates between two writings of what was learned
 MAX_VOIDS = 2  # repeats of a run that was void for reasons outside the candidate (design: twice at most)
 
 
@@ -88,6 +91,8 @@ def stop_reason(c: Campaign, now: float) -> tuple[str, str] | None:
 def _nothing_left(c: Campaign) -> tuple[str, str] | None:
     if c.refusals_row >= c.settings.stop.refusals:
         return "refusals", f"{c.refusals_row} proposals in a row were refused"
+    if c.broke and not c.live:
+        return "money", f"{c.broke}; {c.settled} of {c.started.experiments} experiments are done"
     if c.exhausted == c.tip and not c.live:
         return "exhausted", f"the proposer has nothing new for this base after {c.settled} of {c.started.experiments} experiments"
     return None
@@ -101,7 +106,10 @@ def _wind_down(c: Campaign, ending: e.Ending) -> Iterator[Action]:
     for x in reversed(unwanted):
         yield Close(n=x.n, why="stopped", reason=f"the campaign ended: {ending.reason}")
     if proving and not unwanted:
-        yield from [*_going_on(c), *_openings(c), *proof(c)]
+        compared = c.duel >= 0 and c.duel not in c.live  # what follows is told at once, at the end
+        yield from (x for x in (*_going_on(c), *_openings(c), *proof(c)) if not (compared and isinstance(x, Say)))
+    if c.learned < c.settled and not c.live:
+        yield Learn(about=c.settled)
     if c.said < c.news and not c.live:
         yield Say(about=c.news)
     if not c.live:
@@ -208,11 +216,25 @@ def _paperwork(c: Campaign) -> Iterator[Action]:
     for x in _idle(c):
         if x.comparison:
             continue
-        if x.outcome != "ok":
+        if _mendable(c, x):
+            yield Repair(n=x.n)
+        elif x.outcome != "ok":
             yield from _closing(x, None, x.outcome, f"{x.outcome}: {x.fault}")
         elif (verdict := verdict_of(c, x)) and verdict.call is gate.Call.DISCARD:
             yield from _closing(x, verdict, "worse", verdict.reason)
+    if due(c.settled, c.learned):
+        yield Learn(about=c.settled)
     yield from _news(c)
+
+
+def due(settled: int, written: int) -> bool:
+    """Whether knowledge.md, last written when `written` were settled, is to be written again."""
+    return settled // EVERY > written // EVERY
+
+
+def _mendable(c: Campaign, x: Candidate) -> bool:
+    """It crashed at once, and who proposed it may try once more. What ran and then crashed in its pairs was judged by that."""
+    return x.edit and x.outcome == "crash" and x.screen is None and x.repairs > 0 and not c.broke and not c.ending
 
 
 def _news(c: Campaign) -> Iterator[Action]:
@@ -234,7 +256,7 @@ def _preparations(c: Campaign) -> Iterator[Action]:
     waiting = sum(1 for x in edits if x.stage in (Stage.PROPOSED, Stage.OPEN))
     free = c.settings.parallel - sum(1 for x in c.live.values() if x.flight)
     room = c.settled + len(edits) < c.started.experiments
-    if room and waiting <= free and c.exhausted != c.tip:
+    if room and waiting <= free and c.exhausted != c.tip and not c.broke:
         yield Propose(n=len(c.candidates), parent=c.tip, seed=seed_of(c.started.seed, "propose", c.proposals))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bot import git
 from bot.log import LogDamaged
+from bot.minds import lacking
 from bot.preflight import LEAST_BYTES, PROGRAM
 from bot.program import Problems, Settings, parse
 from bot.report.claims import detectable
@@ -53,6 +54,7 @@ def examine(machine: Machine, path: Path) -> list[Row]:
         _gpu(),
         _cores(),
         _corpus(machine, settings),
+        *_models(machine, settings),
         *_noise(path),
     ]
 
@@ -65,6 +67,15 @@ def _settings(path: Path) -> Settings | None:
         return None
     program = parse(text)
     return None if isinstance(program, Problems) else program.settings
+
+
+def _models(machine: Machine, settings: Settings | None) -> Iterator[Row]:
+    """Whether whom program.md asks for proposals and reviews can be asked. Nobody is: that would cost money."""
+    asked = settings and (*(name for name in settings.proposers if name == "optuna"), *settings.models)
+    if settings and asked:
+        reason = lacking(settings, machine.server)
+        found = ", ".join(asked) + (" cannot be asked" if reason else f" at {machine.server.base_url or 'the server of OpenAI'}")
+        yield Row(name="proposer", state="missing" if reason else "ok", found=found, fix=reason or "")
 
 
 def _noise(path: Path) -> Iterator[Row]:

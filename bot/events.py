@@ -1,7 +1,8 @@
 """What happened: one frozen dataclass per kind of event. Their JSON lines are in lines.py.
 
 Everything that the bot knows is a list of these. They are in the past tense, validate themselves on creation, and are never
-changed; a new need is a new field with a default or a new class.
+changed; a new need is a new field with a default or a new class. Those about the text of a candidate are in proposals.py, and
+are reached through here like all others.
 
 Pure: no clock, no disk.
 """
@@ -10,32 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
+from bot.event import Edit, Event
+from bot.proposals import NotRepaired, ProposalRefused, Proposed, Rebased, Repaired
+from bot.spending import FREE, Spent
 
-@dataclass(frozen=True, kw_only=True)
-class Edit:
-    """Replace `old`, which occurs exactly once in train.py, by `new`."""
-
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    """Something that happened in `campaign` at epoch second `at`."""
-
-    campaign: str
-    at: float
-
-    kinds: ClassVar[dict[str, type[Event]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        Event.kinds[cls.__name__] = cls
-
-    def __post_init__(self) -> None:
-        if not self.campaign or not math.isfinite(self.at):
-            raise ValueError(f"{type(self).__name__} without a campaign or a time")
+__all__ = ["Edit", "Event", "NotRepaired", "ProposalRefused", "Proposed", "Rebased", "Repaired"]  # beside the kinds below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,29 +57,6 @@ class TipMoved(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed(Event):
-    n: int
-    parent: int  # the candidate whose code it changes
-    title: str
-    hypothesis: str
-    edits: tuple[Edit, ...]
-    tags: tuple[str, ...]
-    proposer: str
-    source: str  # names the edited train.py, see static.hash_of
-    shorter: int = 0  # how many nodes of the syntax tree it takes away; negative: adds
-    revert: bool = False  # takes the campaign's merges back, since they turned out to be worse: not one of the N
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProposalRefused(Event):
-    """Refused before any GPU time (a repeat, a static fault, no idea): counted beside, not as a candidate."""
-
-    title: str
-    reason: str
-    exhausted: bool = False  # the proposer has nothing left on this base
-
-
-@dataclass(frozen=True, kw_only=True)
 class Opened(Event):
     """The branch is pushed and the pull request stands."""
 
@@ -106,18 +65,6 @@ class Opened(Event):
     head: str
     guard: str
     pull: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rebased(Event):
-    """The edit was applied to a newer tip: a new commit on the same branch. What was measured before does not count."""
-
-    n: int
-    parent: int
-    base: str
-    head: str
-    guard: str
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +223,7 @@ class Hinted(Event):
 class Paused(Event):
     reason: str
     cause: str = ""
+    spent: Spent = FREE  # on an answer that did not come, if that is the reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +240,13 @@ class Said(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Learned(Event):
+    """knowledge.md holds what the first `about` experiments taught."""
+
+    about: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ending(Event):
     """A stop rule holds: no new experiment begins. What is in flight is closed, what was merged is measured once more."""
 
@@ -301,7 +256,7 @@ class Ending(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignEnded(Event):
-    """`why` is done | target | hours | patience | crashes | refusals | exhausted | stopped | base."""
+    """`why` is done | target | hours | patience | crashes | refusals | money | exhausted | stopped | base."""
 
     why: str
     reason: str
@@ -314,3 +269,14 @@ class UndoOpened(Event):
     pull: int
     by: str
     cause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSent(Event):
+    """The `number`-th report is in the chat, with everything up to epoch second `until`. It is about all campaigns at once:
+    `campaign` is the newest of them. Ids of channel and message are empty where a webhook tells none."""
+
+    number: int
+    until: float
+    channel: str
+    ts: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from bot import events as e
-from bot import scores
+from bot import ideas, scores
+from bot.ideas import add, move
 from bot.program import Problems, parse
+from bot.spending import FREE
 from bot.state import STEPS, WITHDRAWN, Campaign, Candidate, Kind, Run, Stage, State, Unlisted, check_listed
 
 
@@ -19,12 +21,16 @@ def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
     for event in happened:
         if isinstance(event, e.CampaignStarted):
             _start(state, event)
+        elif isinstance(event, e.ReportSent):
+            state.reported = event  # no news of any campaign: else each would be in every report
         else:
             campaign = state.campaigns.get(event.campaign)
             if campaign is None:
                 raise Unlisted(f"{type(event).__name__} in campaign {event.campaign}, which never started")
             check(campaign, event)
             campaign.at = event.at
+            if (spent := getattr(event, "spent", FREE)).calls:
+                campaign.spent += spent
             _APPLY[type(event)](campaign, event)
         if cause := getattr(event, "cause", ""):
             state.heard.add(cause)
@@ -66,12 +72,13 @@ def _start(state: State, event: e.CampaignStarted) -> None:
     if isinstance(program, Problems):
         raise Unlisted(f"the program.md of campaign {event.campaign} does not suit this version: {program}")
     state.campaigns[event.campaign] = Campaign(
-        started=event, settings=program.settings, instructions=program.instructions, past=state.past, at=event.at
-    )
+        started=event, settings=program.settings, instructions=program.instructions, past=state.past, at=event.at,
+        said=0 if event.cause else -1,  # who was asked by a comment has answered it
+    )  # fmt: skip
 
 
 def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
-    _add(c, Candidate(n=event.n, parent=event.n, kind=Kind.BASE, side=event.n, stage=Stage.OPEN, title="base", at=event.at))
+    add(c, Candidate(n=event.n, parent=event.n, kind=Kind.BASE, side=event.n, stage=Stage.OPEN, title="base", at=event.at))
     base = c.candidates[event.n]
     base.on = base.head = base.sha = event.sha
     base.guard, base.source = event.guard, event.source
@@ -80,38 +87,15 @@ def _base_seen(c: Campaign, event: e.BaseSeen) -> None:
     c.tried.setdefault(event.n, set()).add(event.source)
 
 
-def _add(c: Campaign, candidate: Candidate) -> None:
-    if candidate.n != len(c.candidates):
-        raise Unlisted(f"candidate {candidate.n} of campaign {c.name} after candidate {len(c.candidates) - 1}")
-    candidate.born = c.runs_done
-    c.candidates[candidate.n] = c.live[candidate.n] = candidate
-
-
 def _tip_moved(c: Campaign, event: e.TipMoved) -> None:
     c.candidates[c.landed].sha = event.sha
-
-
-def _proposed(c: Campaign, event: e.Proposed) -> None:
-    kind = Kind.REVERT if event.revert else Kind.EDIT
-    _add(
-        c,
-        Candidate(
-            n=event.n, kind=kind, parent=event.parent, side=event.n, stage=Stage.PROPOSED, title=event.title, at=event.at,
-            hypothesis=event.hypothesis, edits=event.edits, tags=event.tags, proposer=event.proposer, source=event.source,
-            shorter=event.shorter,
-        ),
-    )  # fmt: skip
-    c.tried.setdefault(event.parent, set()).add(event.source)
-    c.proposals += 1
-    c.refusals_row = 0
-    c.reverted = event.n if event.revert else c.reverted
 
 
 def _comparison_opened(c: Campaign, event: e.ComparisonOpened) -> None:
     kind = Kind(event.what)
     x = Candidate(n=event.n, kind=kind, parent=event.left, side=event.right, stage=Stage.OPEN, title=event.title, at=event.at)
     x.of, x.head = event.of, event.head
-    _add(c, x)
+    add(c, x)
     if kind is Kind.DUEL:
         c.duel = event.n
     elif kind is Kind.CERTIFY:
@@ -121,36 +105,20 @@ def _comparison_opened(c: Campaign, event: e.ComparisonOpened) -> None:
 
 
 def _compared(c: Campaign, event: e.Compared) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.compared = event
     if event.keep:
         scores.believe(c, c.candidates[x.side])
     _settle(c, x, "compared", event.reason, event.at)
 
 
-def _refused(c: Campaign, event: e.ProposalRefused) -> None:
-    c.refused += 1
-    c.proposals += 1
-    c.refusals_row += 1
-    if event.exhausted:
-        c.exhausted = c.tip
-
-
 def _opened(c: Campaign, event: e.Opened) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.on, x.head, x.guard, x.pull = event.base, event.head, event.guard, event.pull
 
 
-def _rebased(c: Campaign, event: e.Rebased) -> None:
-    x = _move(c, event.n, event)
-    x.parent, x.on, x.head, x.guard, x.source = event.parent, event.base, event.head, event.guard, event.source
-    x.screen, x.half, x.redo, x.checked, x.awaiting = None, None, None, "", ""
-    x.own, x.pairs, x.total, x.ss, x.df = [], [], 0.0, 0.0, 0
-    c.tried.setdefault(event.parent, set()).add(event.source)
-
-
 def _measure_started(c: Campaign, event: e.MeasureStarted) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.flight = Run(
         k=event.k, attempt=event.attempt, run=event.run, subject=event.subject, seed=event.seed, nonce=event.nonce,
         head=event.head, started=event.at, deadline=event.deadline, vault=event.vault,
@@ -160,7 +128,7 @@ def _measure_started(c: Campaign, event: e.MeasureStarted) -> None:
 
 
 def _measured(c: Campaign, event: e.Measured) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     run, x.flight = x.flight, None
     assert run is not None
     x.runs += 1
@@ -169,7 +137,7 @@ def _measured(c: Campaign, event: e.Measured) -> None:
 
 
 def _run_lost(c: Campaign, event: e.RunLost) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.redo, x.flight = x.flight, None
     if event.void:
         x.voids += 1
@@ -178,15 +146,15 @@ def _run_lost(c: Campaign, event: e.RunLost) -> None:
 
 
 def _check_posted(c: Campaign, event: e.CheckPosted) -> None:
-    _move(c, event.n, event).checked = event.head
+    move(c, event.n, event).checked = event.head
 
 
 def _adopted(c: Campaign, event: e.Adopted) -> None:
-    _settle(c, _move(c, event.n, event), "adopted", "", event.at)
+    _settle(c, move(c, event.n, event), "adopted", "", event.at)
 
 
 def _accepted(c: Campaign, event: e.Accepted) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.predicted, x.reason, x.sha = event.predicted, event.reason, x.head
     scores.assume(c, x)
     c.tip, c.since_merge, c.crashes_row = x.n, 0, 0
@@ -194,7 +162,7 @@ def _accepted(c: Campaign, event: e.Accepted) -> None:
 
 
 def _merged(c: Campaign, event: e.Merged) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     if c.tip == x.parent or not c.accepted:
         c.tip = x.n
     x.sha, c.landed = event.sha, x.n
@@ -205,7 +173,7 @@ def _merged(c: Campaign, event: e.Merged) -> None:
 
 
 def _closed(c: Campaign, event: e.Closed) -> None:
-    x = _move(c, event.n, event)
+    x = move(c, event.n, event)
     x.flight = x.redo = None
     _settle(c, x, event.why, event.reason, event.at)
     while c.candidates[c.tip].edit and c.candidates[c.tip].stage is Stage.CLOSED:
@@ -229,7 +197,7 @@ def _vetoed(c: Campaign, event: e.Vetoed) -> None:
 
 
 def _awaiting(c: Campaign, event: e.Awaiting) -> None:
-    _move(c, event.n, event).awaiting = event.reason
+    move(c, event.n, event).awaiting = event.reason
     c.turns += 1
 
 
@@ -262,28 +230,29 @@ def _said(c: Campaign, event: e.Said) -> None:
     c.said = event.about
 
 
+def _learned(c: Campaign, event: e.Learned) -> None:
+    c.learned = event.about
+
+
 def _ending(c: Campaign, event: e.Ending) -> None:
     c.ending = event
 
 
 def _ended(c: Campaign, event: e.CampaignEnded) -> None:
     c.ended = event
+    c.past.campaigns.append(c)
     scores.keep(c)
-
-
-def _move(c: Campaign, n: int, event: e.Event) -> Candidate:
-    x = c.candidates[n]
-    x.stage = STEPS[x.stage][type(event)]
-    return x
 
 
 _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.BaseSeen: _base_seen,
     e.TipMoved: _tip_moved,
-    e.Proposed: _proposed,
-    e.ProposalRefused: _refused,
+    e.Proposed: ideas.proposed,
+    e.ProposalRefused: ideas.refused,
     e.Opened: _opened,
-    e.Rebased: _rebased,
+    e.Rebased: ideas.rebased,
+    e.Repaired: ideas.repaired,
+    e.NotRepaired: ideas.not_repaired,
     e.MeasureStarted: _measure_started,
     e.Measured: _measured,
     e.RunLost: _run_lost,
@@ -302,6 +271,7 @@ _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.Paused: _paused,
     e.Resumed: _resumed,
     e.Said: _said,
+    e.Learned: _learned,
     e.Ending: _ending,
     e.CampaignEnded: _ended,
 }

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from bot.events import Edit, Event
+from bot.spending import Spent
 
 VERSION = 1
 GENESIS = "0" * 16
@@ -66,6 +67,8 @@ def _build(kind: type[Event], record: dict[str, Any]) -> Event:
             record["edits"] = tuple(Edit(**edit) for edit in record["edits"])
         if "tags" in record:
             record["tags"] = tuple(record["tags"])
+        if "spent" in record:
+            record["spent"] = Spent(**record["spent"])
         return kind(**record)
     except (TypeError, ValueError) as error:
         raise BadLine(f"{kind.__name__}: {error}") from None

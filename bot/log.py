@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from bot.remote import ORIGIN, Remote
 BRANCH = "autoresearch/log"
 LINES = 100  # in one segment
 FOLDER = 100  # segments in one folder
+KNOWLEDGE = "knowledge.md"  # beside the segments: what was learned; people write there, too
 SEGMENT = re.compile(r"\d{3,}/\d{6,}\.jsonl")
 
 
@@ -57,6 +59,13 @@ class Log(Protocol):
     def append(self, event: Event, position: Position) -> Position:
         """One more event, and where the log ends now. Raises Moved when the log does not end at `position`."""
 
+    def beside(self, name: str) -> str:
+        """The text of a file beside the log, as of the last look; empty when it is not there."""
+
+    def keep(self, files: Mapping[str, str], why: str, *, when: float) -> None:
+        """Write files beside the log, all or none; nothing when they are like that already. Raises Moved when somebody wrote
+        since the last look."""
+
 
 class GitLog:
     """The log on a branch of a repository."""
@@ -90,6 +99,18 @@ class GitLog:
         if not self._swap(commit, position.commit):
             raise Moved(f"somebody else wrote to {self._branch}: look again")
         return Position(commit=commit, count=position.count + 1, last=digest(line), tail=text)
+
+    def beside(self, name: str) -> str:
+        commit = self._repo.resolve(self._ref)
+        return (self._repo.read(commit, name) if commit else None) or ""
+
+    def keep(self, files: Mapping[str, str], why: str, *, when: float) -> None:
+        old = commit = self._repo.resolve(self._ref)
+        for name, text in files.items():
+            if commit is None or self._repo.read(commit, name) != text:
+                commit = self._repo.commit_file(commit, name, text, why, when=when)
+        if commit != old and (commit is None or not self._swap(commit, old)):
+            raise Moved(f"somebody else wrote to {self._branch}: look again")
 
     def _swap(self, new: str, old: str | None) -> bool:
         return self._repo.update_ref(self._ref, new, old)
@@ -169,6 +190,7 @@ class RemoteLog(GitLog):
 
     def _swap(self, new: str, old: str | None) -> bool:
         """A push is a fast-forward or it is refused: `new` has `old` as its parent."""
+        self._ours = ""
         if not self._remote.push(f"{new}:{self._ref}"):
             return False
         self._repo.set_ref(self._ref, new)
@@ -181,6 +203,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._files: dict[str, str] = {}
 
     def read(self) -> tuple[list[Event], Position]:
         return self.events_since(Position())
@@ -193,6 +216,12 @@ class MemoryLog:
             raise Moved("somebody else wrote to the log: look again")
         self._events.append(event)
         return Position(count=len(self._events))
+
+    def beside(self, name: str) -> str:
+        return self._files.get(name, "")
+
+    def keep(self, files: Mapping[str, str], why: str, *, when: float) -> None:
+        self._files |= files
 
 
 def _path(number: int) -> str:

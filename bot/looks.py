@@ -54,6 +54,7 @@ def record(c: Campaign) -> dict[str, Any]:
     return {
         "campaign": c.name, "branch": c.started.branch, "mode": c.settings.gate.mode, "experiments": c.started.experiments,
         "settled": c.settled, "outcomes": tally(c), "withdrawn": c.withdrawn, "refused": c.refused,
+        "repeats": c.repeats, "spent": asdict(c.spent),
         "provisional": [x.n for x in c.accepted], "certified": [x.n for x in c.merged if word(c, x) == "certified"],
         "start": s.start, "best": s.best, "gain": s.gain, "best_candidate": s.candidate.n if s.candidate else None,
         "verdict": asdict(c.verdict) if c.verdict else None, "claimed": claims.claimed(c), "total": claims.total(c),

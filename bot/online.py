@@ -17,10 +17,10 @@ from typing import Any
 
 from bot import events as e
 from bot.fold import fold
-from bot.forge.fleet import Workflows
+from bot.forge.fleet import WORKFLOW, Workflows
 from bot.hear import PROGRAM, Ears, hear, rehearse
 from bot.loop import View, step
-from bot.platform import Connection, connect
+from bot.platform import Connection, by_git, connect
 from bot.remote import Busy
 from bot.report.status import upcoming
 from bot.runs import GRACE_SECONDS, job_of
@@ -36,7 +36,7 @@ from runners.local import RunnerError, SandboxError
 PAUSES = (5.0, 20.0, 60.0)  # seconds, before GitHub is asked once more within one wake-up
 QUEUE_SECONDS = 6 * 3600.0  # that a run may wait for a GPU to be free
 POLL_SECONDS = 0.2
-PROPOSER = "mutate"  # of a world in which no campaign is under way
+PROPOSER = "mutate"  # until a campaign says whom it wants
 
 
 def listen(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
@@ -53,17 +53,32 @@ def listen(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
         ears = Ears(
             threads=there.threads, forge=there.forge, log=there.log, code=there.code, now=machine.now, seed=machine.seed,
         )  # fmt: skip
+        before = there.log.read()[1]
         for line in hear(ears, name, payload):
             screen.line(line)
+        if options.ring and there.log.events_since(before)[0]:
+            fleet_of(there).dispatch("")
+            screen.line("the loop is rung")
     return 0
+
+
+def ring(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
+    """Ask for one wake-up of the loop; one too many costs a look."""
+    with connected(machine) as there:
+        fleet_of(there).dispatch("")
+    screen.line(f"the loop is rung: {WORKFLOW} runs in a moment")
+    return 0
+
+
+def fleet_of(there: Connection) -> Workflows:
+    return Workflows(rest=there.threads.rest, branch=there.forge.branch)
 
 
 def settle(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     """One wake-up: bring in what a job has measured, then do all that can be done now; whatever takes time is asked for."""
     results = {options.run: options.result or Path("no result")} if options.run else {}
     with connected(machine) as there:
-        fleet = Workflows(rest=there.threads.rest, branch=there.forge.branch)
-        c = wake(_world(machine, there, ActionsRunner(fleet=fleet, results=results), screen))
+        c = wake(_world(machine, there, ActionsRunner(fleet=fleet_of(there), results=results), screen))
     screen.line("no campaign is under way" if c is None else f"campaign {c.name}: {'; '.join(upcoming(c, plain))}")
     return 0
 
@@ -90,23 +105,23 @@ def wake(world: World) -> Campaign | None:
 
 
 def _world(machine: Machine, there: Connection, runner: Runner, screen: Screen) -> World:
-    c = fold(there.log.read()[0]).active
     return World(
         log=there.log, code=there.code, forge=there.forge, runner=runner, now=machine.now, sleep=machine.sleep,
-        proposer=machine.proposers[c.settings.proposer if c else PROPOSER], token=machine.token, queue_seconds=QUEUE_SECONDS,
+        proposer=machine.proposers[PROPOSER], minded=machine.minded, token=machine.token, queue_seconds=QUEUE_SECONDS,
         tell=lambda c, news: screen.happened(news, c) if isinstance(news, e.Event) else None,
     )  # fmt: skip
 
 
 def job(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     """Write down what a run is to measure, for a machine that holds no token. Nothing is written when nobody waits for it."""
-    with connected(machine) as there:
-        c = fold(there.log.read()[0]).active
+    with scratch() as folder:
+        log, code = by_git(machine.platform(), folder)
+        c = fold(log.read()[0]).active
         x = next((x for x in c.live.values() if x.flight and x.flight.run == options.run), None) if c else None
         if c is None or x is None or x.flight is None:
             screen.line(f"nobody waits for run {options.run}: it was stopped, or done by another job")
             return 0
-        source = there.code.read(x.flight.head, c.settings.editable[0])
+        source = code.read(x.flight.head, c.settings.editable[0])
         asked = job_of(c, x.flight, source or "")
     options.out.write_text(json.dumps(asdict(asked)), "utf-8")
     screen.line(f"run {options.run}: {c.settings.budget.seconds:g} s of training, seed {asked.seed}")
@@ -155,9 +170,15 @@ def _measured(machine: Machine, runner: Runner, asked: Job) -> str:
 @contextmanager
 def connected(machine: Machine) -> Iterator[Connection]:
     """The repository, with a clone of it that is thrown away afterwards: each wake-up looks at what is there now."""
+    with scratch() as folder:
+        yield connect(machine.platform(), folder, now=machine.now, sleep=machine.sleep)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="autoresearch-"))
     try:
-        yield connect(machine.platform(), folder, now=machine.now, sleep=machine.sleep)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

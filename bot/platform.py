@@ -11,8 +11,11 @@ from bot import git
 from bot.forge.github import GitHubForge
 from bot.forge.rest import Pace, Refused, Rest
 from bot.forge.threads import Threads
-from bot.log import RemoteLog
+from bot.log import Log, RemoteLog
 from bot.remote import Remote
+
+# https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
+INSTALLATION = "ghs_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class Connection:
 
     threads: Threads
     forge: GitHubForge
-    log: RemoteLog
+    log: Log
     code: git.Repo
 
 
@@ -45,13 +48,25 @@ def connect(
     about = rest.get(rest.repo)
     rest.name = str(about["full_name"])  # it may have been renamed: GitHub led us there
     threads = Threads(rest=rest, me=_login(rest))
-    remote = Remote(repo=code, url=f"{platform.server}/{rest.name}.git", token=platform.token)
+    remote = _remote(platform, code, rest.name)
     forge = GitHubForge(threads=threads, remote=remote, branch=str(about["default_branch"]))
     return Connection(threads=threads, forge=forge, log=RemoteLog(remote), code=code)
 
 
+def by_git(platform: Platform, folder: Path) -> tuple[RemoteLog, git.Repo]:
+    """The log and the clone that it is in, for who only reads: nothing is asked of the interface, whose requests are counted."""
+    code = git.init_bare(folder / f"{platform.name}.git", "main")
+    return RemoteLog(_remote(platform, code, platform.name)), code
+
+
+def _remote(platform: Platform, code: git.Repo, name: str) -> Remote:
+    return Remote(repo=code, url=f"{platform.server}/{name}.git", token=platform.token)
+
+
 def _login(rest: Rest) -> str | None:
     """The person whose token it is; None for an App and for GITHUB_TOKEN, which may not ask."""
+    if rest.token.startswith(INSTALLATION):
+        return None
     try:
         return str(rest.get("/user")["login"])
     except Refused:

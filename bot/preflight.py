@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot import git
+from bot.minds import lacking
 from bot.program import Problems, Program, Settings, parse
 from bot.state import Campaign
 from bot.workspace import Machine, Relation, Told, Workspace
@@ -45,14 +47,15 @@ def plan(ws: Workspace, machine: Machine, experiments: int, overrides: Mapping[s
     repo, base = _base(ws, branch)
     text = _committed(ws, repo, base, PROGRAM, "examples/cpu/program.md shows one")
     overrides = dict(overrides)
-    program = _program(text, overrides)
+    program = read_program(text, overrides)
     if (folder := _folder(ws, program.settings.corpus)) is not None:
-        program = _program(text, overrides := overrides | {"corpus": folder})
+        program = read_program(text, overrides := overrides | {"corpus": folder})
     most = program.settings.stop.experiments
     if experiments > most:
         raise Told(f"program.md allows at most {most} experiments a command: ask for {most}, or raise stop.experiments")
     for path in program.settings.editable:
         _check_parses(path, _committed(ws, repo, base, path, "it is the file that a campaign works on"))
+    check_models(machine, program.settings)
     check_machine(machine, program.settings, tell)
     return Plan(branch=branch, program=program, overrides=overrides)
 
@@ -115,10 +118,11 @@ def _committed(ws: Workspace, repo: git.Repo, base: str, path: str, hint: str) -
     return text
 
 
-def _program(text: str, overrides: Mapping[str, object]) -> Program:
+def read_program(text: str, overrides: Mapping[str, object]) -> Program:
+    """Its settings with these in their place. Raises Told."""
     program = parse(text, overrides)
     if isinstance(program, Problems):
-        said = str(program).replace("--stop.", "--")
+        said = re.sub(r"--(stop|money)\.|--model\.(?=proposer is)", "--", str(program)).replace("--proposer is", "--model is")
         count = len(program.items)
         raise Told(f"program.md has {'a mistake' if count == 1 else f'{count} mistakes'}, mend and commit it:\n{said}")
     return program
@@ -137,6 +141,12 @@ def _check_parses(path: str, source: str) -> None:
         raise Told(f"{path} does not parse, line {error.lineno}: {error.msg}. Mend and commit it") from None
     except ValueError as error:
         raise Told(f"{path} is no Python text ({error}). Mend and commit it") from None
+
+
+def check_models(machine: Machine, settings: Settings) -> None:
+    """What must be there to ask whom program.md names. Raises Told."""
+    if reason := lacking(settings, machine.server):
+        raise Told(reason)
 
 
 def check_machine(machine: Machine, settings: Settings, tell: Tell) -> None:

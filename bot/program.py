@@ -1,7 +1,7 @@
 """program.md: the front matter becomes frozen settings, the body becomes instructions for whoever proposes.
 
-One literal table, SETTINGS, says what every setting is; reading, checking and the table in docs/program.md are all made
-from it. All mistakes are found at once and come back as a value. Each says where it stands, what was found, and what would
+One literal table, settings.SETTINGS, says what every setting is; reading, checking and the table in docs/program.md are all
+made from it. All mistakes are found at once and come back as a value. Each says where it stands, what was found, and what would
 be right, because the person who reads it has only this text.
 
 Values are read as they look: 1e-3 is a number, though YAML 1.1 takes it for text; "300" in quotes is none; `no`, 010, 1_000,
@@ -19,100 +19,11 @@ from types import MappingProxyType
 from typing import Any
 
 from bot.frontmatter import Problem, Written, read, show, unknown
+from bot.settings import SETTINGS, Budget, Mix, Model, Money, Schedule, Setting, Settings, Slack, Stop
+from bot.spending import prices
 from evaluator.gate import GateSettings
 
 __all__ = ["SETTINGS", "Budget", "Problem", "Problems", "Program", "Setting", "Settings", "Stop", "parse", "reference"]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One row of the table. `allowed` holds the choices, or the lowest and the highest number, both included.
-
-    Kinds: choice, flag, folder (a choice or a path), list (all of `allowed`), whole, number. One whose default is None may be
-    empty.
-    """
-
-    name: str
-    kind: str
-    default: object
-    allowed: tuple[Any, ...]
-    meaning: str
-
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting("metric", "choice", "val_bpb", ("val_bpb",), "What is measured: bits per byte of held-out text."),
-    Setting("direction", "choice", "lower", ("lower",), "Which way the metric is better."),
-    Setting("editable", "list", ("trainer/train.py",), ("trainer/train.py",), "The files that a candidate may change."),
-    Setting(
-        "corpus", "folder", "climbmix", ("climbmix", "austen"), "The text: a known one, or a folder of text or parquet files."
-    ),
-    Setting("device", "choice", "auto", ("auto", "cpu", "cuda"), "Where a candidate trains; auto takes the GPU if there is one."),
-    Setting("budget.seconds", "number", 300.0, (0.1, 86_400), "Training time of one run, in seconds of wall clock."),
-    Setting("budget.startup_seconds", "number", 600.0, (1, 86_400), "How long a run may build and compile before it sees data."),
-    Setting("budget.scoring_seconds", "number", 300.0, (1, 86_400), "How long one run may be scored and audited, in all."),
-    Setting("gate.mode", "choice", "pairs", ("pairs", "stack"), "What must be proven before a merge: each edit, or a stack."),
-    Setting("gate.alpha", "number", 0.004, (1e-6, 0.25), "Chance that a candidate which is not better passes its pairs."),
-    Setting("gate.floor", "number", 1.1, (0, 10), "Smallest gain worth confirming, in standard deviations of one run."),
-    Setting("gate.max_pairs", "whole", 7, (1, 100), "Pairs after which a candidate that is not proven better is closed."),
-    Setting("gate.baseline_runs", "whole", 5, (1, 100), "Runs of the base before the first candidate."),
-    Setting("gate.refresh_runs", "whole", 20, (1, 10_000), "The base is run again after so many runs without one of it."),
-    Setting("gate.resolution", "number", 1e-6, (1e-12, 1), "Smallest difference that means anything, in bits per byte."),
-    Setting("gate.prior_sd", "number", None, (1e-9, 10), "Standard deviation of one run known from earlier, in bits per byte."),
-    Setting("gate.prior_df", "whole", 0, (0, 1000), "How many degrees of freedom gate.prior_sd is worth; 0 = it is not used."),
-    Setting("gate.verdict_pairs", "whole", 3, (0, 100), "Fresh pairs of base and tip when a campaign ends; 0 = not measured."),
-    Setting("gate.ablation", "whole", 0, (0, 10_000), "Runs to spend on taking single merged edits out of the tip at the end."),
-    Setting("gate.simpler", "flag", False, ("true", "false"), "Keep what is shorter and worse by less than gate.margin, too."),
-    Setting("gate.margin", "number", 0.001, (1e-6, 10), "How much worse a shorter train.py may be, in bits per byte."),
-    Setting("stop.experiments", "whole", 200, (1, 100_000), "Most experiments that one command may ask for."),
-    Setting("stop.target", "number", None, (0.001, 100), "Stop when the metric of the tip is this or better, in bits per byte."),
-    Setting("stop.hours", "number", None, (0.001, 8760), "Stop after so many hours."),
-    Setting("stop.patience", "whole", None, (1, 100_000), "Stop after so many settled candidates in a row without a merge."),
-    Setting("stop.crashes", "whole", 5, (1, 100_000), "Stop after so many candidates in a row whose run failed."),
-    Setting("stop.refusals", "whole", 20, (1, 100_000), "Stop after so many proposals in a row that were refused unrun."),
-    Setting("parallel", "whole", 1, (1, 64), "Measurements at the same time."),
-    Setting("runner", "choice", "local", ("local",), "Where measurements run."),
-    Setting("sandbox", "choice", "required", ("required", "if-available", "none"), "Whether a run without a sandbox is refused."),
-    Setting("proposer", "choice", "mutate", ("mutate",), "Who proposes: mutate draws from known moves, offline."),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Seconds of wall clock for the three parts of one run."""
-
-    seconds: float
-    startup_seconds: float
-    scoring_seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stop:
-    """When a campaign ends by itself. None: this rule is off."""
-
-    experiments: int
-    target: float | None
-    hours: float | None
-    patience: int | None
-    crashes: int
-    refusals: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """All of SETTINGS as values; the table says what each one means."""
-
-    metric: str
-    direction: str
-    editable: tuple[str, ...]
-    corpus: str
-    device: str
-    budget: Budget
-    gate: GateSettings
-    stop: Stop
-    parallel: int
-    runner: str
-    sandbox: str
-    proposer: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +58,11 @@ def parse(text: str, overrides: Mapping[str, object] = MappingProxyType({})) -> 
         elif isinstance(item, Written):
             values[item.name], lines[item.name] = value, item.line
     problems += _together(values, lines)
-    if problems:
+    settings = None if problems else _build(values)
+    problems += _models(settings, lines) if settings else ()
+    if problems or settings is None:
         return Problems(items=tuple(sorted(problems, key=lambda problem: problem.line)))
-    return Program(settings=_build(values), instructions=halves.body.strip(), text=text)
+    return Program(settings=settings, instructions=halves.body.strip(), text=text)
 
 
 def reference() -> str:
@@ -222,6 +135,17 @@ def _list(setting: Setting, written: Written) -> tuple[str, ...] | None:
     return written.items if written.items == setting.allowed else None
 
 
+def _text(_: Setting, written: Written) -> str | None:
+    """A name; one that looks like a number or a date is fine, whatever YAML makes of it."""
+    fine = written.items is None and (written.reads == "text" if written.flag else written.reads != "a group")
+    fine = fine and written.text.strip() == written.text
+    return written.text if fine and written.text.isprintable() and 0 < len(written.text) <= LONGEST else None
+
+
+def _prices(_: Setting, written: Written) -> tuple[str, ...] | None:
+    return written.items if written.items is not None and not isinstance(prices(written.items), str) else None
+
+
 def _whole(setting: Setting, written: Written) -> int | None:
     if written.reads not in ("a number", "text") or not _WHOLE.fullmatch(written.text):
         return None
@@ -241,6 +165,26 @@ def _together(values: Mapping[str, object], lines: Mapping[str, int]) -> Iterato
     if (values["gate.prior_sd"] is None) != (values["gate.prior_df"] == 0):
         line = lines.get("gate.prior_sd", lines.get("gate.prior_df", 0))
         yield Problem(line, "only one of gate.prior_sd and gate.prior_df is set", "set both (prior_df at least 1), or neither")
+    if values["schedule.experiments"] and not values["schedule.issue"]:
+        right = "set schedule.issue to the issue that it reports on, or schedule.experiments: 0"
+        yield Problem(lines.get("schedule.experiments", 0), "schedule.experiments has no schedule.issue", right)
+
+
+def _models(s: Settings, lines: Mapping[str, int]) -> Iterator[Problem]:
+    """Whether everybody who may be asked can be, and under a cap be paid. `lines` of what came as a flag are 0."""
+    line = lines.get("proposer", 0)
+    if not s.proposers:
+        yield Problem(line, "proposer is mix, and every weight in mix is 0", "give one of them a weight")
+    if "llm" in s.proposers and s.model.proposer is None:
+        right = "set model.proposer to its name, or give it with --model" + ("; or set mix.llm: 0" if s.proposer == "mix" else "")
+        yield Problem(line, f"proposer is {s.proposer}, which asks a model, and none is named", right)
+    if s.model.proposer and lines.get("model.proposer") == 0 and "llm" not in s.proposers:
+        yield Problem(0, f"--model.proposer is given, and proposer is {s.proposer}, which asks no model", "set proposer: llm")
+    table = prices(s.money.prices)
+    for name in s.models if s.money.usd is not None and not isinstance(table, str) else ():
+        if name not in table:
+            right = f'add "{name} INPUT CACHED OUTPUT" to money.prices, in dollars for a million tokens'
+            yield Problem(lines.get("money.usd", 0), f"money.usd caps the dollars, and {show(name)} has no price", right)
 
 
 def _build(values: Mapping[str, Any]) -> Settings:
@@ -248,11 +192,17 @@ def _build(values: Mapping[str, Any]) -> Settings:
         return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(name + ".")}
 
     single = {name: value for name, value in values.items() if "." not in name}
-    return Settings(budget=Budget(**group("budget")), gate=GateSettings(**group("gate")), stop=Stop(**group("stop")), **single)
+    return Settings(
+        budget=Budget(**group("budget")), gate=GateSettings(**group("gate")), stop=Stop(**group("stop")), mix=Mix(**group("mix")),
+        model=Model(**group("model")), money=Money(**group("money")), schedule=Schedule(**group("schedule")),
+        slack=Slack(**group("slack")), **single,
+    )  # fmt: skip
 
 
 def _takes(setting: Setting) -> str:
     """What is allowed, in words."""
+    if setting.kind in _SAID:
+        return _SAID[setting.kind]
     if setting.kind == "list":
         return f"[{', '.join(setting.allowed)}]"
     if setting.kind in ("choice", "flag", "folder"):
@@ -276,6 +226,12 @@ def _default(setting: Setting) -> str:
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _KINDS: Mapping[str, Callable[[Setting, Written], object]] = {
     "choice": _choice, "flag": _flag, "folder": _folder, "list": _list, "whole": _whole, "number": _number,
+    "text": _text, "prices": _prices,
 }  # fmt: skip
+_SAID = {
+    "text": "a name, or nothing",
+    "prices": 'a list of "MODEL INPUT CACHED OUTPUT", each model once',
+}
+LONGEST = 200  # characters of a name
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,14})")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")

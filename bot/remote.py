@@ -18,8 +18,9 @@ LATER_SECONDS = 15.0
 
 _MOVED = r"non-fast-forward|fetch first|stale info|cannot lock ref|failed to update ref|reference already exists"
 _LATER = (
-    r"Could not resolve host|Connection (refused|reset|timed out)|timed out|Operation too slow|early EOF|RPC failed|returned "
-    r"error: (5\d\d|429)|hung up unexpectedly|unexpected disconnect|Empty reply|Internal Server Error|Recv failure"
+    r"Could not resolve host|Failed to connect|Couldn't connect|Connection (refused|reset|timed out)|timed out|too slow|"
+    r"early EOF|RPC failed|returned error: (5\d\d|429)|hung up unexpectedly|unexpected disconnect|Empty reply|"
+    r"Internal Server Error|Recv failure"
 )
 _BLAME = (
     (r"archived|read-only", "{url} is archived, nothing can be pushed: unarchive it, or end the campaign"),

@@ -19,6 +19,7 @@ from rich.text import Text
 from bot import events as e
 from bot import words
 from bot.report import called, claims, standing
+from bot.report.bills import usd
 from bot.report.quoting import visible
 from bot.state import Campaign
 from runners import Running
@@ -27,7 +28,7 @@ STYLES: dict[type[e.Event], str] = {
     e.Merged: "bold green", e.Accepted: "green", e.Compared: "bold", e.Closed: "dim", e.Paused: "bold yellow",
     e.RunLost: "yellow",
 }  # fmt: skip
-SILENT = (e.Said, e.CheckPosted, e.Opened, e.MeasureStarted)  # a line for each of these would drown the others
+SILENT = (e.Said, e.Learned, e.CheckPosted, e.Opened, e.MeasureStarted)  # a line for each of these would drown the others
 
 
 class Screen:
@@ -162,4 +163,5 @@ def _left(seconds: float | None) -> str:
 def _score(c: Campaign) -> str:
     """How far the campaign is, and how well it does."""
     best = standing(c).best
-    return f"{c.settled}/{c.started.experiments}" + ("" if best is None else f"  best {best:.4f}")
+    cost = f"  {usd(c.spent.usd)}" if c.spent.usd else ""
+    return f"{c.settled}/{c.started.experiments}" + ("" if best is None else f"  best {best:.4f}") + cost

@@ -1,7 +1,9 @@
-"""What was spent on models. Pure; prices and the cap are in bot/propose/money.py."""
+"""What was spent on models, and what program.md says of their prices. Pure; what a call may cost is in bot/propose/money.py."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 
@@ -22,3 +24,29 @@ class Spent:
 
 
 FREE = Spent()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    cached: float
+    output: float
+
+
+def prices(rows: Iterable[str]) -> dict[str, Price] | str:
+    """The table from rows of "MODEL INPUT CACHED OUTPUT", or what is wrong with it, in words."""
+    table: dict[str, Price] = {}
+    for row in rows:
+        model, *numbers = row.split() or [""]
+        try:
+            each = [float(number) for number in numbers]
+        except ValueError:
+            each = []
+        if len(each) != 3 or not all(math.isfinite(number) and number >= 0 for number in each):
+            return f'"{row}" is no price; write MODEL INPUT CACHED OUTPUT, the last three in dollars for a million tokens'
+        if model in table:
+            return f"{model} has two prices; keep one"
+        table[model] = Price(input=each[0], cached=each[1], output=each[2])
+    return table

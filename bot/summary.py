@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from bot.report import called, claims, count, measured, outcomes, page, standing
+from bot.report import bills, called, claims, count, measured, outcomes, page, standing
 from bot.screen import Screen
 from bot.state import Campaign, Candidate, State
 from bot.words import duration, plain
@@ -50,8 +50,9 @@ def show(screen: Screen, c: Campaign) -> None:
         *(("rolled back", f"{claims.listed(x.edits)}: {x.reason}") for x in claims.stacks(c) if not x.kept),
         ("experiments", f"{c.settled} of {c.started.experiments} = {outcomes(c) or '0'}"),
         ("provisional", claims.provisional(c)),
-        ("beside", f"{c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run"),
+        ("beside", bills.beside(c)),
         ("cost", f"{sum(x.runs for x in c.candidates.values())} runs, {duration(c.at - c.started.at)}"),
+        ("models", bills.of_campaign(c)),
         ("noise", claims.detectable(c)),
         ("how it ended", plain(c.ended.reason if c.ended else f"paused: {c.paused}")),
     ]

@@ -11,7 +11,9 @@ from typing import Any
 
 from bot import events as e
 from bot.report import WORDS, called
+from bot.report.bills import bill
 from bot.report.quoting import one_line
+from bot.spending import Spent
 from bot.state import Campaign
 
 WIDTH = 240  # of a text by others within a line
@@ -55,6 +57,10 @@ def _lost(x: e.RunLost, who: str) -> str:
     return f"{who}: run {x.run} was {'void' if x.void else 'lost'} and is done again: {plain(x.reason)}"
 
 
+def _cost(spent: Spent) -> str:
+    return f" ({bill(spent)})" if spent.calls else ""
+
+
 def name(n: int) -> str:
     return f"candidate {n}" if n else "the base"
 
@@ -63,8 +69,10 @@ _WORDS: dict[type[e.Event], Callable[[Any, str], str]] = {
     e.CampaignStarted: _started,
     e.BaseSeen: lambda x, who: f"a base to be measured: commit {x.sha[:7]}",
     e.TipMoved: lambda x, who: f"somebody pushed {x.sha[:7]}: nothing that is measured changed",
-    e.Proposed: lambda x, who: f"{who}{', to take back what was merged' if x.revert else ''}: {plain(x.title)}",
-    e.ProposalRefused: lambda x, who: f"refused before any run: {plain(x.title)}: {plain(x.reason)}",
+    e.Proposed: lambda x, who: f"{who}{', to take back what was merged' if x.revert else ''}: {plain(x.title)}{_cost(x.spent)}",
+    e.ProposalRefused: lambda x, who: f"refused before any run: {plain(x.title)}: {plain(x.reason)}{_cost(x.spent)}",
+    e.Repaired: lambda x, who: f"{who}: mended after its crash, run again{_cost(x.spent)}",
+    e.NotRepaired: lambda x, who: f"{who}: could not be mended: {plain(x.reason)}{_cost(x.spent)}",
     e.Opened: lambda x, who: f"{who}: pull request #{x.pull} is open",
     e.Rebased: lambda x, who: f"{who}: put on the new tip, measured again",
     e.MeasureStarted: lambda x, who: f"{who}: run {x.run} of {name(x.subject)} begins",
@@ -86,5 +94,7 @@ _WORDS: dict[type[e.Event], Callable[[Any, str], str]] = {
     e.Compared: lambda x, who: f"measured once more: {plain(x.reason)}",
     e.Ending: lambda x, who: f"no new experiment begins: {plain(x.reason)}",
     e.Said: lambda x, who: "status comment written",
+    e.Learned: lambda x, who: "what was learned is written down in knowledge.md",
+    e.ReportSent: lambda x, who: f"report {x.number} sent",
     e.CampaignEnded: lambda x, who: f"campaign {x.campaign} ended: {plain(x.reason)}",
 }

@@ -17,7 +17,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,9 +26,11 @@ from bot.fold import fold
 from bot.forge.local import LocalForge
 from bot.interrupts import Interrupts
 from bot.log import GitLog
+from bot.minds import Server, minds
 from bot.platform import Platform
 from bot.propose import Proposer
-from bot.state import State, Unlisted
+from bot.state import Campaign, State, Unlisted
+from bot.world import World
 from runners import Runner
 
 LOCAL_REFS = "refs/autoresearch"  # where the checkout keeps what it fetched: no branch of a person is touched
@@ -62,7 +64,16 @@ class Machine:
     platform: Callable[[], Platform] = _nowhere
     event: str = ""  # the name of the webhook that started us
     event_file: str = ""  # and its payload
+    server: Server = field(default_factory=Server)  # of models
+    slack_token: str = field(default="", repr=False)
+    slack_webhook: str = field(default="", repr=False)
+    slack_api: str = "https://slack.com/api/"
     interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def minded(self, world: World, c: Campaign) -> World:
+        """A world with the proposers that a campaign wants."""
+        mind = minds(c.settings, self.proposers, self.server, sleep=self.sleep)
+        return replace(world, proposer=mind.proposer, reviewer=mind.reviewer, mender=mind.mender)
 
 
 class Relation(StrEnum):

@@ -9,7 +9,8 @@ from typing import Protocol
 from bot import events as e
 from bot.forge import Forge, ForgeError
 from bot.log import Log
-from bot.propose import Proposer
+from bot.propose import Mender, Proposer, review
+from bot.propose.review import Reviewer
 from bot.remote import Busy
 from bot.state import Campaign
 from runners import Runner, Running
@@ -22,11 +23,12 @@ class Code(Protocol):
     def guard_of(self, commit: str) -> str: ...
     def commit_file(self, base: str, path: str, text: str, message: str, *, when: float) -> str: ...
     def diff(self, a: str, b: str) -> str: ...
+    def paths(self, commit: str) -> list[str]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Log, code, forge, runner, proposer, clock and luck."""
+    """Log, code, forge, runner, proposer, reviewer, clock and luck. `mender` repairs what it proposed; None: nobody does."""
 
     log: Log
     code: Code
@@ -36,6 +38,9 @@ class World:
     now: Callable[[], float]
     sleep: Callable[[float], None]
     token: Callable[[], str]  # a fresh secret
+    reviewer: Reviewer = review
+    mender: Mender | None = None
+    minded: Callable[[World, Campaign], World] = lambda world, campaign: world  # with the proposers that a campaign wants
     tell: Callable[[Campaign, Running | e.Event | None], None] = lambda campaign, news: None
     later: Callable[[Busy], None] = lambda busy: None  # the platform could not be asked: told to whoever watches
     poll_seconds: float = 0.2  # how soon a stop, a veto or a result is seen, where looking costs nothing

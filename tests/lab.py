@@ -10,28 +10,54 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Any, cast
+from urllib.parse import unquote
 
 from bot import events as e
+from bot import git
 from bot.fold import fold
 from bot.forge.rest import Pace
 from bot.hear import Ears, hear
+from bot.log import Log, MemoryLog, Position
 from bot.loop import View, run, step
 from bot.platform import Connection, Platform, connect
-from bot.state import Campaign, State
+from bot.remote import Remote
+from bot.state import Campaign, State, branch_of
 from bot.world import World
 from runners import Outcome
 from runners.scripted import ScriptedRunner
 from tests.contract import Checked
 from tests.double import Double
+from tests.double.server import Record
 from tests.double.state import Event
 from tests.worlds import PROGRAM, RULE, SOURCE, TRAIN, Knobs, Luck
 
 TEXT = PROGRAM.format(width=1, rule=RULE + ", experiments: 20", mode="pairs", gate="")
 FILES = {"program.md": TEXT, TRAIN: SOURCE, "README.md": "A laboratory.\n"}
 Quality = Callable[[str], float | Outcome]
+
+
+class Nearby:
+    """The log in memory; reading it fetches what is on GitHub, as reading the one there does, if any branch moved there."""
+
+    def __init__(self, log: MemoryLog, remote: Remote, there: git.Repo) -> None:
+        self._log, self._remote, self._there = log, remote, there
+        self._refs: dict[str, str] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def read(self) -> tuple[list[e.Event], Position]:
+        return self.events_since(Position())
+
+    def events_since(self, position: Position) -> tuple[list[e.Event], Position]:
+        if (refs := self._there.refs("refs/heads")) != self._refs:
+            self._remote.fetch()
+            self._refs = refs
+        return self._log.events_since(position)
 
 
 @dataclass(kw_only=True)
@@ -44,20 +70,27 @@ class Lab:
     who: str = "app"
     now: float = 1_790_000_000.0
     answer: float = 20.0  # seconds that we wait for an answer
+    remote_log: bool = True  # False: the log is in memory, and all processes share it
     slept: list[float] = field(default_factory=list)
+    _log: MemoryLog = field(default_factory=MemoryLog)
     _tokens: itertools.count[int] = field(default_factory=itertools.count)
     _folders: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.double.now = lambda: self.now
 
-    def connection(self) -> Connection:
-        """A new process on a new machine: nothing is remembered."""
-        platform = Platform(
-            name=self.double.repo, token=self.double.token(self.who), api=self.double.url, server=self.double.url,
+    def platform(self, who: str = "") -> Platform:
+        """The repository as that person or app sees it."""
+        return Platform(
+            name=self.double.repo, token=self.double.token(who or self.who), api=self.double.url, server=self.double.url,
             pace=Pace(requests=0, writes=0, answer=self.answer),
         )  # fmt: skip
-        return connect(platform, self.folder / f"machine-{next(self._folders)}", now=lambda: self.now, sleep=self.sleep)
+
+    def connection(self) -> Connection:
+        """A new process on a new machine: nothing is remembered."""
+        there = connect(self.platform(), self.folder / f"machine-{next(self._folders)}", now=lambda: self.now, sleep=self.sleep)
+        nearby = Nearby(self._log, there.forge.remote, self.double.bare)
+        return there if self.remote_log else replace(there, log=cast(Log, nearby))
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -67,7 +100,7 @@ class Lab:
         there = there or self.connection()
         return World(
             log=there.log, code=there.code, forge=there.forge, runner=ScriptedRunner(Luck(self.quality)), proposer=Knobs(),
-            now=lambda: self.now, sleep=self.sleep, token=lambda: f"nonce-{next(self._tokens)}", poll_seconds=10.0,
+            now=lambda: self.now, sleep=self.sleep, token=lambda: f"nonce-{next(self._tokens)}", poll_seconds=20.0,
         )  # fmt: skip
 
     def hear(self, event: Event, there: Connection | None = None) -> list[str]:
@@ -96,8 +129,11 @@ class Lab:
                 self.sleep(10.0)
         return world
 
+    def events(self) -> list[e.Event]:
+        return self.connection().log.read()[0] if self.remote_log else self._log.read()[0]
+
     def state(self) -> State:
-        return fold(self.connection().log.read()[0])
+        return fold(self.events())
 
     def comments(self, number: int) -> list[str]:
         return [comment.body for comment in self.double.home.comments.values() if comment.number == number]
@@ -113,35 +149,48 @@ def twists(source: str) -> float | Outcome:
     )
 
 
-def open_lab(folder: Path, quality: Quality = twists, **others: object) -> Lab:
+def open_lab(folder: Path, quality: Quality = twists, text: str = TEXT, **others: object) -> Lab:
     """A lab on a double that must be entered; all its HTTP is checked against GitHub's own description."""
-    return Lab(double=Double(folder / "hub", files=FILES, watcher=Checked()), folder=folder, quality=quality, **others)  # type: ignore[arg-type]
+    double = Double(folder / "hub", files=FILES | {"program.md": text}, watcher=Checked())
+    return Lab(double=double, folder=folder, quality=quality, **others)  # type: ignore[arg-type]
+
+
+ONCE = ("/user", "/repos/{owner}/{repo}", "/repos/{owner}/{repo}/labels", "/repos/{owner}/{repo}/labels/{name}")
+HEARING = ("reactions", "permission")
+STATUS, SETUP = 0, -1  # beside the numbers of pull requests
 
 
 def requests_of(lab: Lab) -> dict[int, tuple[int, int]]:
-    """Pull request -> (requests, content-creating ones) that were about it, 304s and git left out; 0: the campaign's own."""
-    counted: dict[int, list[int]] = {}
-    heads = {x.head: x.pull or 0 for c in lab.state().campaigns.values() for x in c.candidates.values()}
+    """Pull request -> (requests, content-creating ones) that were about it, 304s and git left out; STATUS: those of the status
+    comment and the end, which all share; SETUP: those that each process or command makes once."""
+    candidates = [x for c in lab.state().campaigns.values() for x in c.candidates.values() if x.pull]
+    names = {word: x.pull or 0 for x in candidates for word in (x.head, f"{branch_of(c_of(lab, x.pull or 0), x.n)}\"")}
+    counted: dict[int, list[int]] = {STATUS: [0, 0], SETUP: [0, 0]}
     for record in lab.double.requests:
         if record.surface == "git" or record.status == 304:
             continue
-        row = counted.setdefault(_pull_of(record.path, record.query, record.body, heads), [0, 0])
+        row = counted.setdefault(_pull_of(record, names), [0, 0])
         row[0] += 1
         row[1] += record.creates
     return {pull: (row[0], row[1]) for pull, row in counted.items()}
 
 
-def _pull_of(path: str, query: str, body: bytes, heads: dict[str, int]) -> int:
-    words = f"{path} {query} {body.decode('utf-8', 'replace')}"
-    for head, pull in heads.items():
-        if pull and head and head in words:
+def c_of(lab: Lab, pull: int) -> str:
+    """The name of the campaign whose pull request it is."""
+    return next(c.name for c in lab.state().campaigns.values() if any(x.pull == pull for x in c.candidates.values()))
+
+
+def _pull_of(record: Record, names: dict[str, int]) -> int:
+    words = f'{record.path} {unquote(record.query)}" {record.body.decode("utf-8", "replace")}'
+    for name, pull in names.items():
+        if name in words.replace("&", '"'):
             return pull
-    parts = path.split("/")
+    parts = record.path.split("/")
     for folder in ("pulls", "issues"):
-        if folder in parts[:-1] and parts[parts.index(folder) + 1].isdecimal():
-            number = int(parts[parts.index(folder) + 1])
-            return number if number in heads.values() else 0
-    return 0
+        if folder in parts[:-1] and (number := parts[parts.index(folder) + 1]).isdecimal() and int(number) in names.values():
+            return int(number)
+    once = record.template in ONCE or any(word in record.path for word in HEARING)
+    return SETUP if once else STATUS
 
 
 def show(lab: Lab) -> None:
@@ -156,10 +205,11 @@ def show(lab: Lab) -> None:
         for comment in (c for c in home.comments.values() if c.number == issue.number):
             print(f"    comment: {' '.join(comment.body.split())[:150]}")
         print(f"    {asked} requests, {created} of them content-creating")
-    candidates = [row for number, row in counts.items() if number]
+    candidates = [row for number, row in counts.items() if number > 0]
     for k, what in enumerate(("requests", "content-creating requests")):
-        numbers = [row[k] for row in candidates]
-        print(f"\n{what} a candidate: median {median(numbers):g}, worst {max(numbers)}; of the campaign itself {counts[0][k]}")
+        numbers = [row[k] + counts[STATUS][k] / len(candidates) for row in candidates]
+        told = f"median {median(numbers):.1f}, worst {max(numbers):.1f}"
+        print(f"\n{what} a candidate, its share of the status comment included: {told}; once and for all: {counts[SETUP][k]}")
     git = sum(record.surface == "git" for record in lab.double.requests)
     print(f"git: {git} requests, which no limit of the interface counts")
 

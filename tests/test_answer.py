@@ -273,3 +273,10 @@ def test_causes_name_what_was_said() -> None:
     assert cause_of(said(say.Stop())) == "comment-7"
     assert cause_of(replace(said(say.Stop()), inline=True)) == "review-comment-7"
     assert cause_of(IssueClosed(**WHERE, issue=12)) == ""
+
+
+def test_help_needs_no_program() -> None:
+    """Without a program.md, and with one that has mistakes, `help` names the default cap."""
+    for text in (None, "nonsense"):
+        given = answer(said(say.Help()), scene(program=text))
+        assert "at most 200" in given.reply and given.events == ()

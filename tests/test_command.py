@@ -230,10 +230,11 @@ def test_an_option_is_a_setting_that_the_program_takes(option: object) -> None:
     """What is read for an option is accepted for its setting, and a value out of range is refused there by name."""
     name = getattr(option, "name", "")
     setting = next(setting for setting in SETTINGS if setting.name == getattr(option, "setting", ""))
-    good, bad = on_issue(f"/autoresearch 10 --{name} 2"), on_issue(f"/autoresearch 10 --{name} 999999")
+    good, bad = on_issue(f"/autoresearch 10 --{name} 2"), on_issue(f"/autoresearch 10 --{name} 9999999")
     assert isinstance(good, Run) and isinstance(bad, Run)
-    assert isinstance(parse("---\n---\n", good.overrides), Program)
-    assert f"--{setting.name} is 999999" in str(parse("---\n---\n", bad.overrides))
+    program = "---\nproposer: llm\nmodel: {proposer: m}\nmoney: {prices: [m 1 1 1, 2 1 1 1]}\n---\n"
+    assert isinstance(parse(program, good.overrides), Program)
+    assert setting.kind == "text" or f"--{setting.name} is 9999999" in str(parse(program, bad.overrides))
 
 
 WRONG = [
@@ -245,7 +246,7 @@ WRONG = [
     ("an option without dashes", "10 target 0.97", "did you mean `--target`?"),
     ("prose behind a verb", "stop please", "`please` is too much: write `/autoresearch stop` alone in the line"),
     ("no N", "--target 0.97", "The number of experiments is missing"),
-    ("no such option", "10 --colour red", "`--colour` is no option: the options are `--target`, `--hours`, `--parallel`"),
+    ("no such option", "10 --colour red", "`--colour` is no option: the options are `--target`, `--hours`, `--usd`"),
     ("a slip in an option", "10 --tagret 0.97", "did you mean `--target`?"),
     ("a slip in a short option", "10 targte=0.97", "did you mean `--target`?"),
     ("an option twice", "10 --hours 3 hours=4", "`--hours` stands there twice"),
@@ -260,7 +261,8 @@ WRONG = [
     ("a huge exponent", "10 --target 1e999", "`--target` is `1e999`"),
     ("fullwidth digits", "10 --target ０.９", "`--target` is `０.９`"),
     ("half a measurement", "10 --parallel 2.5", "`--parallel` is `2.5`: write `--parallel K`, K a whole number"),
-    ("not built yet", "10 --usd 5", "`--usd` is no option"),
+    ("no price", "10 --usd much", "`--usd` is `much`: write `--usd X`, X a number"),
+    ("no name", "10 --model $(id)", "`--model` is `$(id)`: write `--model NAME`, NAME a model's name"),
     ("no hint", "hint", "The hint is empty: write `/autoresearch hint TEXT`"),
     ("a control character", "stop\x07", "There is a control character in the line"),
     ("half a character", "\ud800", "There is a control character in the line"),

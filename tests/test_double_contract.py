@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from bot.rulesets import branches, merges
 from tests.contract import Checked, operation
 from tests.double import Double
 from tests.double.asking import BRANCH, DISABLE, ENABLE, TRAIN, Place
@@ -35,7 +36,7 @@ ALL = """query($owner: String!, $name: String!, $number: Int!, $id: ID!) {
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with Double(tmp_path, files=FILES, watcher=Checked()) as double, requests.Session() as http:
-        double.identity("app").permissions |= {"administration": "write", "variables": "write"}
+        double.identity("app").permissions |= {"administration": "write", "secrets": "read", "variables": "write"}
         yield Place(double, http)
 
 
@@ -166,12 +167,19 @@ def act(place: Place) -> None:
     place.ask(dispatch, ref="main", inputs={"n": "4"})
     run = place.ask(dispatch, ref="main", return_run_details=True).json()["workflow_run_id"]
     place.ask("GET /actions/runs?status=queued")
+    place.ask("GET /actions/workflows/loop.yml/runs?event=workflow_dispatch")
     place.ask(f"GET /actions/runs/{run}")
     place.ask(f"POST /actions/runs/{run}/cancel")
     place.ask("POST /dispatches", event_type="x", client_payload={"n": 1})
     place.ask("POST /actions/variables", name="PAUSE", value="1")
     place.ask("PATCH /actions/variables/PAUSE", value="2")
     place.ask("GET /actions/variables/PAUSE")
+    for line in ("secrets", "permissions/workflow"):
+        place.ask(f"GET /actions/{line}")
+    number = place.ask("POST /rulesets", **merges(1)).json()["id"]
+    place.ask(f"PUT /rulesets/{number}", **branches(1))
+    place.ask("GET /rulesets")
+    place.ask(f"GET /rulesets/{number}")
     place.ask("GET /actions/variables")
 
 

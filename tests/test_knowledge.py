@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.decide import due
 from bot.events import CampaignEnded
-from bot.propose.knowledge import HEAD, Lesson, distil, due, explain, lesson, line_of, merge
+from bot.propose.knowledge import HEAD, Lesson, distil, explain, lesson, line_of, merge
 from bot.state import Campaign, Candidate
 from bot.world import source_at
 from tests.worlds import memory_world, start, until

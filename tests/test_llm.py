@@ -114,8 +114,11 @@ def test_a_repeat_is_told_to_the_model(server: Server) -> None:
     """Code that was tried, and whatever else the machine refuses, is a fault like any other."""
     server.will(proposed(), proposed(new="WIDTH = 96"), proposed(new="WIDTH = 32"))
     asked = researcher(server.url)
-    asked.fault = lambda brief, edits: "candidate 7 did this" if "96" in edits[0].new else None
-    found = idea(asked.propose(brief(tried=frozenset({hash_of(SOURCE.replace("64", "128"))}))))
+    known = brief(
+        tried=frozenset({hash_of(SOURCE.replace("64", "128"))}),
+        refuses=lambda edits: "candidate 7 did this" if "96" in edits[0].new else None,
+    )
+    found = idea(asked.propose(known))
     assert found.edits == (Edit(old="WIDTH = 64", new="WIDTH = 32"),)
     assert "tried on this base already" in server.asked[1]["messages"][3]["content"]
     assert "candidate 7 did this" in server.asked[2]["messages"][3]["content"]
@@ -136,6 +139,14 @@ def test_too_long_a_prompt_is_shortened(server: Server) -> None:
     found = none(asked.propose(brief(history=rows)))
     assert (found.halt, len(server.asked)) == ("pause", 6)
     assert "too long for this model" in found.reason
+
+
+def test_a_digest_stands_in_for_the_history() -> None:
+    """A model reads it in the place of the rows, and less of it, from its end, where the prompt is too long."""
+    given = brief(history=("the rows",), digest="first\nsecond")
+    whole, half = (prompt.joined(prompt.proposing(given, share)) for share in (1.0, 0.5))
+    assert "| first\n| second" in whole and "the rows" not in whole
+    assert "| first\n" in half and "second" not in half
 
 
 def test_a_wrong_key_and_an_empty_purse_halt(server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from bot import git
 from bot.events import Event, Measured, Merged, StopRequested
 from bot.lines import chain
-from bot.log import BRANCH, LINES, GitLog, Log, LogDamaged, MemoryLog, Moved, Position
+from bot.log import BRANCH, LINES, GitLog, Log, LogDamaged, MemoryLog, Moved, Position, RemoteLog
+from bot.remote import Busy, Remote
 
 REF = f"refs/heads/{BRANCH}"
 
@@ -21,9 +23,17 @@ def repo(tmp_path: Path) -> git.Repo:
     return git.init_bare(tmp_path / "r.git", "main")
 
 
-@pytest.fixture(params=["git", "memory"])
-def log(request: pytest.FixtureRequest, repo: git.Repo) -> Log:
-    return GitLog(repo) if request.param == "git" else MemoryLog()
+def remote(repo: git.Repo, folder: Path) -> RemoteLog:
+    """As another machine has it, with a clone of its own; no token is needed for a path."""
+    return RemoteLog(Remote(repo=git.init_bare(folder, "main"), url=str(repo.path), token=""))
+
+
+@pytest.fixture(params=["git", "remote", "memory"])
+def log(request: pytest.FixtureRequest, repo: git.Repo, tmp_path: Path) -> Log:
+    made: dict[str, Callable[[], Log]] = {
+        "git": lambda: GitLog(repo), "remote": lambda: remote(repo, tmp_path / "clone.git"), "memory": MemoryLog,
+    }  # fmt: skip
+    return made[request.param]()
 
 
 def event(n: int) -> Event:
@@ -222,3 +232,77 @@ def test_an_append_touches_one_segment(repo: git.Repo) -> None:
     position = counted.append(event(3 * LINES + 1), position)
     assert calls == ["hash-object", "cat-file", "mktree", "mktree", "commit-tree", "update-ref"]
     assert repo.diff(str(before), str(position.commit)).count("diff --git") == 1
+
+
+def test_machines_that_write_to_one_remote_log_lose_nothing(repo: git.Repo, tmp_path: Path) -> None:
+    """Three clones append in turn, each told by the push itself when another was first; all read the same afterwards."""
+    logs = [remote(repo, tmp_path / f"{k}.git") for k in range(3)]
+    ends = [log.read()[1] for log in logs]
+    written = lost = 0
+    for k in (0, 1, 0, 2, 1, 1, 2, 0):
+        try:
+            ends[k] = logs[k].append(event(written), ends[k])
+        except Moved:
+            lost += 1
+            ends[k] = logs[k].events_since(ends[k])[1]
+            ends[k] = logs[k].append(event(written), ends[k])
+        written += 1
+    assert lost >= 5
+    assert [log.read()[0] for log in logs] == [[event(n) for n in range(written)]] * 3
+
+
+def test_a_remote_log_that_cannot_be_reached_is_busy_or_told(repo: git.Repo, tmp_path: Path) -> None:
+    """Nobody answers: look again later. A repository that is not there: a sentence with what to do, and no token in it."""
+    clone = git.init_bare(tmp_path / "clone.git", "main")
+    with pytest.raises(Busy, match="did not answer"):
+        RemoteLog(Remote(repo=clone, url="http://127.0.0.1:9/o/r.git", token="sesame")).read()
+    with pytest.raises(git.GitError) as told:
+        RemoteLog(Remote(repo=clone, url=str(tmp_path / "nowhere.git"), token="sesame")).read()
+    assert "nowhere.git" in str(told.value) and "sesame" not in str(told.value)
+
+
+def test_the_token_is_on_no_command_line_and_in_no_file(repo: git.Repo, tmp_path: Path) -> None:
+    """It reaches git through the environment of that one process alone."""
+    log = remote(repo, tmp_path / "clone.git")
+    secret = Remote(repo=log._remote.repo, url=str(repo.path), token="open-sesame")
+    secret.fetch()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "clone.git").rglob("*") if path.is_file())
+    assert b"sesame" not in written and "sesame" not in repr(secret)
+
+
+# Files beside the log
+
+
+def test_files_beside_the_log_stand_apart(log: Log) -> None:
+    """They are read as they were kept, also in their next version, and neither they nor the events disturb each other."""
+    assert log.beside("knowledge.md") == ""
+    end = log.append(event(0), Position())
+    log.keep({"knowledge.md": "one\n", "other.md": "x\n"}, "why", when=1.0)
+    happened, end = log.events_since(end)
+    assert happened == []
+    log.append(event(1), end)
+    log.keep({"knowledge.md": "two ü\n"}, "why", when=2.0)
+    assert (log.beside("knowledge.md"), log.beside("other.md")) == ("two ü\n", "x\n")
+    assert log.read()[0] == [event(0), event(1)]
+
+
+def test_a_file_that_is_like_that_already_is_no_commit(repo: git.Repo) -> None:
+    """Keeping is an ensure: done again it moves nothing, so that nobody has to look again."""
+    log = GitLog(repo)
+    log.append(event(0), Position())
+    log.keep({"a.md": "one\n", "b.md": "one\n"}, "why", when=1.0)
+    before = repo.resolve(REF)
+    log.keep({"a.md": "one\n", "b.md": "one\n"}, "why", when=2.0)
+    assert repo.resolve(REF) == before
+
+
+def test_a_person_who_writes_in_the_same_moment_is_not_overwritten(repo: git.Repo, tmp_path: Path) -> None:
+    """Two machines keep a file at once: the second is told to look again, and then finds what the first wrote."""
+    one, two = remote(repo, tmp_path / "one.git"), remote(repo, tmp_path / "two.git")
+    one.append(event(0), Position())
+    two.read()
+    one.keep({"knowledge.md": "by one\n"}, "why", when=1.0)
+    with pytest.raises(Moved):
+        two.keep({"knowledge.md": "by two\n"}, "why", when=1.0)
+    two.read()
+    assert two.beside("knowledge.md") == "by one\n"

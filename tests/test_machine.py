@@ -25,7 +25,7 @@ from bot.state import VERDICTS, Campaign, Stage
 from bot.world import World
 from runners import Outcome
 from runners.scripted import unit
-from tests.worlds import SOURCE, TRAIN, Luck, memory_world, push, start
+from tests.worlds import SOURCE, TRAIN, Knobs, Luck, memory_world, push, start
 
 ENOUGH = 4000  # looks after which a campaign of at most 6 must have ended
 
@@ -71,12 +71,13 @@ class Schedules(RuleBasedStateMachine):
         salt=st.integers(0, 10**6), crashes=st.integers(0, 40), n=st.integers(1, 6), width=st.integers(1, 4),
         delays=st.lists(st.integers(0, 5), max_size=40),
         losses=st.lists(st.sampled_from(["", "", "", "lost", "void"]), max_size=40),
-        mode=st.sampled_from(["pairs", "stack"]),
+        mode=st.sampled_from(["pairs", "stack"]), mends=st.booleans(),
     )  # fmt: skip
     def begin(
-        self, salt: int, crashes: int, n: int, width: int, delays: list[int], losses: list[str], mode: str
+        self, salt: int, crashes: int, n: int, width: int, delays: list[int], losses: list[str], mode: str, mends: bool
     ) -> None:
         self.world = memory_world(quality_of(salt, crashes))  # type: ignore[arg-type]
+        self.world = dataclasses.replace(self.world, mender=Knobs() if mends else None)
         luck_of(self.world).delays, luck_of(self.world).losses = delays, losses
         self.n, self.width, self.stopped, self.pushes = n, width, False, 0
         self.view = start(self.world, n, width=width, mode=mode)
@@ -214,7 +215,7 @@ def check_pulls(world: World, c: Campaign) -> None:
 def check_merge(world: World, happened: list[e.Event], merged: e.Merged) -> None:
     """What landed is what was measured, on the tip that it landed on."""
     before = happened[: happened.index(merged)]
-    heads = [x for x in before if isinstance(x, e.Opened | e.Rebased) and x.n == merged.n]
+    heads = [x for x in before if isinstance(x, e.Opened | e.Rebased | e.Repaired) and x.n == merged.n]
     tips = [x for x in before if isinstance(x, e.BaseSeen | e.Merged | e.TipMoved)]
     head, tip = heads[-1], tips[-1]
     assert world.code.guard_of(merged.sha) == world.code.guard_of(head.head), "the merged tree is the measured tree"
@@ -243,7 +244,7 @@ def check_certified(world: World, before: list[e.Event], merged: e.Merged) -> No
     said = next(x for x in reversed(before) if isinstance(x, e.Compared) and x.n == asked.n)
     accepted = [x.n for x in before if isinstance(x, e.Accepted)]
     assert said.keep is True and said.pairs >= 1 and accepted.index(merged.n) <= accepted.index(asked.right)
-    top = [x for x in before if isinstance(x, e.Opened | e.Rebased) and x.n == asked.right][-1]
+    top = [x for x in before if isinstance(x, e.Opened | e.Rebased | e.Repaired) and x.n == asked.right][-1]
     begun = [x for x in before if isinstance(x, e.MeasureStarted) and x.n == asked.n]
     assert {x.head for x in begun if x.subject == asked.right} == {top.head}, "what was certified is the head of the stack"
 

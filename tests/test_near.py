@@ -252,6 +252,19 @@ def test_what_counts_depends_on_how_it_ended(ending: str, value: str, same: str)
     assert how(edit("LR = 0.2", f"LR = {value}"), past("LR = 0.2", "LR = 0.1", ending=ending)) == same
 
 
+def test_an_idea_that_crashed_twice_is_not_tried_a_third_time() -> None:
+    """One crash leaves a way open for nearly the same change, two do not; another step, or other code around it, is free."""
+    one, two = past("LR = 0.2", "LR = 0.1", ending="crash", n=3), past("LR = 0.2", "LR = 0.105", ending="nan", n=5)
+    third = edit("LR = 0.2", "LR = 0.102")
+    assert near(SOURCE, third, [one]) is None and near(SOURCE, third, [one, past("DECAY = 0.1", "DECAY = 0.2")]) is None
+    found = near(SOURCE, third, [one, two])
+    assert found and "candidate 5" in found.words and "candidate 3 was of that kind, too: no third try" in found.words
+    assert near(SOURCE, edit("LR = 0.2", "LR = 0.4"), [one, two]) is None
+    moved = SOURCE.replace("eps=1e-8", "eps=1e-6")
+    assert near(moved, third, [one, two]) is None
+
+
+
 def test_a_veto_outlives_its_surroundings() -> None:
     """What a person did not want stays refused on another base."""
     base = SOURCE.replace("eps=1e-8", "eps=1e-10")

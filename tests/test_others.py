@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
 import shutil
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,8 @@ class Blind:
         """Nothing is kept here."""
 
     def resolve(self, ref: str) -> str:
+        if re.fullmatch("[0-9a-f]{40}", ref):
+            return ref
         branch = ref.removeprefix("refs/remotes/origin/")
         return str(self.place.ask("GET", f"/repos/{self.place.name}/git/ref/heads/{branch}")["object"]["sha"])
 

@@ -126,7 +126,20 @@ BAD = [
     ("editable: trainer/train.py", "line 2: editable is trainer/train.py; it takes [trainer/train.py]"),
     ("editable: [evaluator/gate.py]", "line 2: editable is [evaluator/gate.py]; it takes [trainer/train.py]"),
     ("editable: []", "line 2: editable is []; it takes [trainer/train.py]"),
+    ("model:\n  proposer: [a]", "line 3: model.proposer is [a]; it takes a name, or nothing"),
+    ("model:\n  proposer: ' a'", "line 3: model.proposer is  a (text in quotes); it takes a name, or nothing"),
+    ("money:\n  prices: m 1 1 1", 'line 3: money.prices is m 1 1 1; it takes a list of "MODEL INPUT CACHED OUTPUT"'),
+    ("money:\n  prices: [m 1 1]", 'line 3: money.prices is [m 1 1]; it takes a list of "MODEL INPUT CACHED OUTPUT"'),
+    ("money:\n  prices: [m 1 1 1, m 2 2 2]", "line 3: money.prices is [m 1 1 1, m 2 2 2]; it takes a list of"),
+    ("proposer: llm", "line 2: proposer is llm, which asks a model, and none is named; set model.proposer to its name"),
+    ("proposer: mix", "line 2: proposer is mix, which asks a model, and none is named; set model.proposer to its name"),
+    ("proposer: mix\nmix: {llm: 0, mutate: 0, crossover: 0}", "line 2: proposer is mix, and every weight in mix is 0; give"),
+    (
+        "proposer: llm\nmodel: {proposer: m}\nmoney: {usd: 5}",
+        'line 4: money.usd caps the dollars, and m has no price; add "m INPUT CACHED OUTPUT" to money.prices',
+    ),
     ("gate:\n  prior_sd: 0.01", "line 3: only one of gate.prior_sd and gate.prior_df is set; set both (prior_df at least 1)"),
+    ("schedule:\n  experiments: 9", "line 3: schedule.experiments has no schedule.issue; set schedule.issue to the issue"),
     ("gate:\n  prior_df: 6", "line 3: only one of gate.prior_sd and gate.prior_df is set; set both (prior_df at least 1)"),
     ("corpus: &a austen\ndevice: *a", "line 2: there is a YAML anchor or alias (a); write the value itself"),
     ("corpus: !!python/name:os.system", "line 2: there is a YAML tag (tag:yaml.org,2002:python/name:os.system); write"),
@@ -157,10 +170,10 @@ def test_a_bad_program_is_told_what_would_be_right(front: str, said: str) -> Non
 def test_all_mistakes_are_told_at_once() -> None:
     """Several mistakes of several kinds, flags included, are told together, in the order of their lines."""
     text = "---\nparalel: 2\nbudget:\n  seconds: yes\nstop:\n  hours: -1\n  hours: 2\nsandbox: maybe\n---\n"
-    flags, lines = problems(text, {"stop.target": "low", "usd": 5})[:2], problems(text)
+    flags, lines = problems(text, {"stop.target": "low", "xyzzy": 5})[:2], problems(text)
     assert flags == [
         "--stop.target is low; it takes a number from 0.001 to 100, or nothing",
-        "--usd is no setting; docs/program.md lists all settings",
+        "--xyzzy is no setting; docs/program.md lists all settings",
     ]
     assert [line.split(":")[0] for line in lines] == ["line 2", "line 4", "line 6", "line 7", "line 8"]
 
@@ -177,6 +190,10 @@ GOOD = [
     ("corpus: /data/my texts", "corpus", "/data/my texts"),
     ("editable:\n  - trainer/train.py", "editable", ("trainer/train.py",)),
     ("{parallel: 3, stop: {patience: 4}}", "stop.patience", 4),
+    ("model:\n  proposer: llama3.1:8b", "model.proposer", "llama3.1:8b"),
+    ("model:\n  proposer: 4.1", "model.proposer", "4.1"),
+    ("money:\n  prices:\n    - m 0.25 0.025 2\n    - org/n 1 1 1", "money.prices", ("m 0.25 0.025 2", "org/n 1 1 1")),
+    ("proposer: mix\nmix: {llm: 0}", "proposer", "mix"),
 ]
 
 
@@ -223,6 +240,8 @@ def test_a_bomb_costs_nothing() -> None:
         ("corpus", 7, "--corpus is 7; it takes climbmix, austen or a folder"),
         ("editable", ["a", 3], "--editable is [a, 3]; it takes [trainer/train.py]"),
         ("gate.prior_df", 3, "only one of gate.prior_sd and gate.prior_df is set"),
+        ("model.proposer", {}, "--model.proposer is a dict; it takes a name, or nothing"),
+        ("model.proposer", "m", "--model.proposer is given, and proposer is mutate, which asks no model; set proposer: llm"),
     ],
 )
 def test_a_bad_flag_is_named(name: str, value: object, said: str) -> None:
@@ -237,13 +256,17 @@ def test_a_flag_does_not_hide_a_mistake_in_the_file() -> None:
 
 def values_of(setting: Setting) -> st.SearchStrategy[Any]:
     """Right values of a setting, limits included."""
-    low, high = (setting.allowed * 2)[:2]
-    folder = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1) | st.just("a b: c # 'd'")
+    low, high = (setting.allowed * 2)[:2] or (0, 0)
+    word = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=200)
+    folder = word | st.just("a b: c # 'd'")
+    price = st.tuples(word, *[st.floats(0, 1e6)] * 3).map(lambda row: " ".join(map(str, row)))
     kinds: dict[str, st.SearchStrategy[Any]] = {
         "choice": st.sampled_from(setting.allowed),
         "folder": st.sampled_from(setting.allowed) | folder,
         "list": st.just(setting.allowed),
         "flag": st.booleans(),
+        "text": st.none() | folder,
+        "prices": st.lists(price, unique_by=lambda row: row.split()[0], max_size=3).map(tuple),
     }
     if setting.kind in kinds:
         return kinds[setting.kind]
@@ -252,12 +275,19 @@ def values_of(setting: Setting) -> st.SearchStrategy[Any]:
     return number | edge if setting.default is not None else number | edge | st.none()
 
 
-def with_a_prior_or_none(values: dict[str, Any]) -> dict[str, Any]:
-    whole = values.get("gate.prior_sd") and values.get("gate.prior_df")
-    return values if whole else values | {"gate.prior_sd": None, "gate.prior_df": 0}
+def fitting(values: dict[str, Any]) -> dict[str, Any]:
+    """So that they are right together, too."""
+    if not (values.get("gate.prior_sd") and values.get("gate.prior_df")):
+        values |= {"gate.prior_sd": None, "gate.prior_df": 0}
+    if values.get("schedule.experiments"):
+        values |= {"schedule.issue": values.get("schedule.issue") or 1}
+    if values.get("proposer") == "mix":
+        values |= {"mix.mutate": 1.0, "mix.llm": 0.0}
+    named = {"model.proposer": values.get("model.proposer") or "m"} if values.get("proposer") == "llm" else {}
+    return values | (named or {"model.proposer": None}) | {"money.usd": None}
 
 
-RIGHT = st.fixed_dictionaries({}, optional={setting.name: values_of(setting) for setting in SETTINGS}).map(with_a_prior_or_none)
+RIGHT = st.fixed_dictionaries({}, optional={setting.name: values_of(setting) for setting in SETTINGS}).map(fitting)
 
 
 @given(RIGHT, st.text())

@@ -23,11 +23,13 @@ OURS = frozenset(FOLDERS)
 
 # Inside bot/ a module imports lower levels and the contract (`__init__`) of its own folder; never its own level or above.
 LEVELS = [
-    ("bot", "bot.events", "bot.frontmatter", "bot.spending", "bot.spoken", "bot.static"),
-    ("bot.program", "bot.command", "bot.lines"),
+    ("bot", "bot.event", "bot.frontmatter", "bot.spending", "bot.spoken", "bot.static", "bot.widths"),
+    ("bot.proposals", "bot.settings"),
+    ("bot.events",),
+    ("bot.candidate", "bot.program", "bot.command", "bot.lines"),
     ("bot.hearing",),
     ("bot.state",),
-    ("bot.actions", "bot.scores"),
+    ("bot.actions", "bot.ideas", "bot.scores"),
     ("bot.stacking", "bot.fold"),
     ("bot.proof",),
     ("bot.decide",),
@@ -35,21 +37,22 @@ LEVELS = [
         "bot.git", "bot.remote", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*",
         "bot.log",
     ),
-    ("bot.world", "bot.answer", "bot.platform"),
-    ("bot.runs",),
+    ("bot.world", "bot.answer", "bot.minds", "bot.platform", "bot.rulesets"),
+    ("bot.briefing", "bot.runs"),
+    ("bot.learning", "bot.proposing"),
     ("bot.act",),
     ("bot.loop",),
     ("bot.simulate", "bot.interrupts", "bot.words", "bot.slackline"),
     ("bot.workspace", "bot.screen", "bot.hear", "bot.slack"),
     ("bot.preflight", "bot.summary", "bot.installed"),
-    ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor", "bot.online"),
-    ("bot.demo",),
+    ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor", "bot.rehearsal", "bot.online"),
+    ("bot.demo", "bot.premises", "bot.reporting"),
+    ("bot.nightly",),
     ("bot.commands",),
     ("bot.__main__",),
 ]
 # The exceptions on one level: who may import whom.
 PEERS = [
-    ("bot.events", "bot.spending"),
     ("bot.log", "bot.git"),
     ("bot.log", "bot.remote"),
     ("bot.remote", "bot.git"),
@@ -65,6 +68,7 @@ PEERS = [
     ("bot.report.*", "bot.forge"),
     ("bot.report.*", "bot.report.quoting"),
     ("bot.report.*", "bot.report.claims"),
+    ("bot.report.*", "bot.report.bills"),
     ("bot.report.page", "bot.report.chart"),
     ("bot.report.plot", "bot.report.chart"),
     ("bot.report.slack", "bot.report.status"),
@@ -100,8 +104,8 @@ ARROWS = [
     ("tests*", "*"),
 ]
 PURE = (
-    "events", "lines", "static", "state", "scores", "fold", "actions", "stacking", "proof", "decide", "command", "program",
-    "frontmatter", "hearing", "spending", "spoken",
+    "event", "events", "proposals", "lines", "static", "candidate", "state", "ideas", "scores", "fold", "actions", "stacking",
+    "proof", "decide", "command", "settings", "program", "frontmatter", "hearing", "rulesets", "spending", "spoken", "widths",
     "propose.money", "propose.patch", "propose.prompt", "propose.proposal", "propose.replies",
     "propose.changes", "propose.digest", "propose.facts", "propose.knowledge", "propose.literals", "propose.near",
     "propose.notes", "propose.terms", "propose.tried",
@@ -119,6 +123,7 @@ READS_ENVIRONMENT = {
     "evaluator/prepare.py": "a program: python -m evaluator.prepare",
     "trainer/session.py": "a program inside the sandbox",
     "runners/enter.py": "a program: the step into the sandbox",
+    "runners/install.py": "a program: it gets ours onto a machine of Actions",
     "runners/local.py": "hands a few named variables on to the supervisor that it starts",
 }
 EXEMPT = ("trainer/train.py", "examples/cpu/train.py")  # the things under study

@@ -49,7 +49,8 @@ class Clock:
 
 
 class Knobs:
-    """Proposes to raise one knob by one; ideas never run out and differ from what was tried on this base."""
+    """Proposes to raise one knob by one; ideas never run out and differ from what was tried on this base. Its repair raises the
+    same knob by more."""
 
     name = "knobs"
 
@@ -62,6 +63,14 @@ class Knobs:
                 edit = e.Edit(old=old, new=new)
                 return Idea(title=f"{old.split('#')[0]} to {new.split()[2]}", hypothesis="it may help", edits=(edit,))
         raise AssertionError("unreachable")
+
+    def repair(self, brief: Brief, source: str, edits: tuple[e.Edit, ...], traceback: str) -> Idea | NoIdea:
+        old, value = edits[0].old, int(edits[0].new.split()[2])
+        for more in range(1, 9):
+            edit = e.Edit(old=old, new=old.replace(f"= {old.split()[2]} ", f"= {value + more} "))
+            if hash_of(source.replace(old, edit.new)) not in brief.tried and not brief.refuses((edit,)):
+                return Idea(title="more", hypothesis="it may run", edits=(edit,))
+        return NoIdea(reason="whatever it is raised to, that was tried")
 
 
 @dataclass

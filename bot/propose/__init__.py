@@ -1,8 +1,9 @@
-"""Where ideas come from: the contract of a proposer. Implementations: mutate.py (seeded, offline)."""
+"""Where ideas come from: the contract of a proposer. Implementations: llm.py asks a model; mutate.py, tpe.py and crossover.py
+are seeded and offline; mix.py is several of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +52,11 @@ class Trial:
     val_bpb: float | None
 
 
+def nothing(edits: tuple[Edit, ...]) -> str | None:
+    """No reason to refuse an edit."""
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Brief:
     """What a proposer reads. `tried` holds `static.hash_of` of every train.py already proposed on this base, and of the base."""
@@ -61,10 +67,12 @@ class Brief:
     tried: frozenset[str]
     seed: int
     history: tuple[str, ...] = ()
+    digest: str = ""  # the same for a reader of texts, the most relevant first: it stands in for `history`
     material: tuple[tuple[str, str], ...] = ()  # (title, text) of what else is read: measured facts, notes, knowledge
     usd_left: float | None = None  # US dollars that may still be spent; None: there is no cap
     winners: tuple[Winner, ...] = ()
     trials: tuple[Trial, ...] = ()
+    refuses: Callable[[tuple[Edit, ...]], str | None] = nothing  # why edits of `source` would be refused, beyond what is static
 
 
 def apply(source: str, edits: tuple[Edit, ...]) -> str | None:
@@ -81,3 +89,10 @@ class Proposer(Protocol):
 
     def propose(self, brief: Brief) -> Idea | NoIdea:
         """One idea; a pure function of the brief for an offline proposer."""
+
+
+class Mender(Protocol):
+    name: str
+
+    def repair(self, brief: Brief, source: str, edits: tuple[Edit, ...], traceback: str) -> Idea | NoIdea:
+        """The idea of these edits once more, for the same source, without the crash that the traceback shows."""

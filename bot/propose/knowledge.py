@@ -23,7 +23,6 @@ from bot.report import WORDS, Comparison, amount, compare, count, percent
 from bot.report.quoting import one_line, span
 from bot.state import Campaign, Candidate
 
-EVERY = 10  # settled candidates between two writings
 SAID = 200  # characters of a model's remark
 SHOWN = 6  # results in the line of a topic
 HEAD = """# What was learned
@@ -64,11 +63,6 @@ def lesson(c: Campaign, x: Candidate, source: str = "", said: str = "") -> Lesso
 def line_of(c: Campaign, x: Candidate, source: str = "", said: str = "") -> str:
     """What was learned of one settled candidate, on one line."""
     return str(lesson(c, x, source, said))
-
-
-def due(settled: int, written: int) -> bool:
-    """Whether knowledge.md, last written when `written` were settled, is to be written again."""
-    return settled // EVERY > written // EVERY
 
 
 def distil(lessons: Iterable[Lesson], most: int = 120) -> str:

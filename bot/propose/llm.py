@@ -22,17 +22,11 @@ SHARES = (1.0, 0.5, 0.25, 0.0)  # of the history, from one to the next where the
 Build = Callable[[float], str]
 
 
-def allow(brief: Brief, edits: tuple[Edit, ...]) -> str | None:
-    """No further reason to refuse an edit."""
-    return None
-
-
 @dataclass(kw_only=True)
 class Researcher:
-    """A proposer on top of a model. `fault` may refuse edits that pass the static checks, in words that the model is told."""
+    """A proposer on top of a model. What `Brief.refuses` says of edits that pass the static checks is told to the model."""
 
     model: Model
-    fault: Callable[[Brief, tuple[Edit, ...]], str | None] = allow
     name: str = "llm"
     fits: int = 0  # index into SHARES: how much of the history this model takes
 
@@ -92,7 +86,7 @@ class Researcher:
             edits = proposal.edits_of(base, replace(read, blocks=(), whole_file=apply(seen, edits) or ""), brief.tried)
         if isinstance(edits, str):
             return edits
-        return self.fault(brief, edits) or _idea(read, edits, self.name)
+        return brief.refuses(edits) or _idea(read, edits, self.name)
 
 
 def _idea(read: Proposal, edits: tuple[Edit, ...], name: str) -> Idea:

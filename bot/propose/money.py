@@ -12,26 +12,18 @@ Pure: numbers in, numbers out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bot.spending import FREE, Spent
+from bot.spending import FREE, Price, Spent, prices
+
+__all__ = ["Price", "prices"]  # beside what stands here
 
 MILLION = 1_000_000
 WRAPPING = 64  # tokens that a server may put around one message of a conversation
 USUAL = 4.0  # bytes of English or code in one token: for an estimate, never for the cap
 REPAIRED = 1.5  # calls for one proposal, until a campaign has a number of its own
 ANSWER = 3_000  # tokens of one answer, its thinking included, until a campaign has a number of its own
-
-
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    input: float
-    cached: float
-    output: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,23 +42,6 @@ class Estimate:
     tokens: int
     usd: float | None  # None: there is no price
     why: str
-
-
-def prices(rows: Iterable[str]) -> dict[str, Price] | str:
-    """The table from rows of "MODEL INPUT CACHED OUTPUT", or what is wrong with it, in words."""
-    table: dict[str, Price] = {}
-    for row in rows:
-        model, *numbers = row.split() or [""]
-        try:
-            each = [float(number) for number in numbers]
-        except ValueError:
-            each = []
-        if len(each) != 3 or not all(math.isfinite(number) and number >= 0 for number in each):
-            return f'"{row}" is no price; write MODEL INPUT CACHED OUTPUT, the last three in dollars for a million tokens'
-        if model in table:
-            return f"{model} has two prices; keep one"
-        table[model] = Price(input=each[0], cached=each[1], output=each[2])
-    return table
 
 
 def ceiling(texts: Iterable[str]) -> int:

@@ -14,9 +14,10 @@ An honest retry is none of these: once the *surroundings* differ from what they 
 value, every function that it stands in or that names the constant, and the values of all constants that these functions name. So
 a new learning rate makes the weight decay of the same optimizer free, and leaves the number of layers alone.
 
-After a crash (also invalid, diverged) only the very same change is a repeat: that code failed, the idea was not judged. What was
-closed as stale or stopped was never judged at all. What a person did not want stays refused, whatever surrounds it. An edit that
-repairs a candidate is compared with the others only: leave that one out of `past`. Pure.
+After a crash (also invalid, diverged) only the very same change is a repeat: that code failed, the idea was not judged; when two
+that are nearly the same have crashed, a third is one, too. What was closed as stale or stopped was never judged at all. What a
+person did not want stays refused, whatever surrounds it. An edit that repairs a candidate is compared with the others only:
+leave that one out of `past`. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bot.events import Edit
@@ -63,17 +64,23 @@ def near(source: str, edits: tuple[Edit, ...], past: Sequence[Tried], campaign: 
         around = surroundings(source, new)
     except ValueError:  # something else in the file is nested too deeply
         return None
-    for x in reversed(past):
-        if x.ending not in UNJUDGED and x.source and (found := _repeats(source, new, around, x, campaign)):
+    crashed = None
+    for x in (x for x in reversed(past) if x.ending not in UNJUDGED and x.source):
+        unjudged = x.ending in SAME_ONLY
+        if found := _repeats(source, new, around, x, campaign, exact=unjudged):
             return found
+        if unjudged and (found := _repeats(source, new, around, x, campaign, exact=False)):
+            if crashed:
+                return replace(crashed, words=f"{crashed.words}. {found.of.called(campaign)} was of that kind, too: no third try")
+            crashed = found
     return None
 
 
-def _repeats(source: str, new: Changes, around: Hashable, x: Tried, campaign: str) -> Repeat | None:
+def _repeats(source: str, new: Changes, around: Hashable, x: Tried, campaign: str, *, exact: bool) -> Repeat | None:
     old = of(x.source, x.edits)
     if old is None:  # it was no program, and says nothing of this one
         return None
-    how = _alike(source, new, x.source, old, exact=x.ending in SAME_ONLY)
+    how = _alike(source, new, x.source, old, exact=exact)
     if how and (x.ending == "vetoed" or around == surroundings(x.source, old)):
         return Repeat(of=x, how=how, words=_words(new, old, x, how, campaign))
     after = apply(x.source, x.edits) if x.kept else None

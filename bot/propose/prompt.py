@@ -55,7 +55,7 @@ class Part:
 
 
 def proposing(brief: Brief, share: float = 1.0) -> tuple[Part, ...]:
-    """The parts of a prompt that asks for an idea, with the newest `share` of the history."""
+    """The parts of a prompt that asks for an idea, with the first `share` of the digest, or the newest of the history."""
     return (
         *_common(brief, brief.source, share),
         *_history(brief, share),
@@ -104,8 +104,15 @@ def _common(brief: Brief, source: str, share: float) -> tuple[Part, ...]:
 
 
 def _history(brief: Brief, share: float) -> tuple[Part, ...]:
+    if brief.digest:
+        title, most = "What was tried before, the most relevant first, and what came of it", _part(brief.digest, share)
+        return (Part("history", data(title, brief.digest, most)),) if share else ()
     kept = brief.history[len(brief.history) - round(share * len(brief.history)) :]
     if not kept:
         return ()
     rows = "\n".join(" ".join(row.split())[:ROW] for row in kept)
     return (Part("history", data("What was tried before, oldest first, and what came of it", rows, len(kept) * (ROW + 1))),)
+
+
+def _part(text: str, share: float) -> int:
+    return min(MATERIAL, round(share * len(text)))

@@ -19,17 +19,27 @@ import re
 import symtable
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bot.propose import ahead, gaming
 from bot.propose.proposal import contract_fault
 from bot.report.quoting import fence, one_line
+from bot.spending import FREE, Spent
 from bot.static import fault, size
 
 name = "rules"
 
-Ask = Callable[[str, str, Mapping[str, Any]], str | None]  # system, user, JSON schema -> the answer; None: there was trouble
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a model answered, None when there was trouble, and what that cost."""
+
+    text: str | None
+    spent: Spent = FREE
+
+
+Ask = Callable[[str, str, Mapping[str, Any], float | None], Told]  # system, user, JSON schema, dollars left (None: no cap)
 
 LONGEST_DIFF = 60_000  # characters that a model is shown; a longer one it does not review at all, rather than in part
 REASONS, REASON = 5, 300  # how many reasons are kept of a model's, and characters of each
@@ -83,6 +93,7 @@ class Approved:
 
     by: str
     note: str = ""
+    spent: Spent = FREE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +102,7 @@ class Rejected:
 
     by: str
     reasons: tuple[str, ...]
+    spent: Spent = FREE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +116,16 @@ class Reviewer(Protocol):
     name: str
 
     def review(
-        self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None
-    ) -> Approved | Rejected:  # fmt: skip
-        """`hoped`: the gain that the proposal expects, in bits per byte; None when it names none."""
+        self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None, usd_left: float | None = None
+    ) -> Approved | Rejected:
+        """`hoped`: the gain that the proposal expects, in bits per byte; None when it names none. `usd_left`: what it may cost,
+        None for no cap."""
 
 
-def review(before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None) -> Approved | Rejected:
-    """By rules alone: the same for the same texts, without a model."""
+def review(
+    before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None, usd_left: float | None = None
+) -> Approved | Rejected:
+    """By rules alone: the same for the same texts, without a model, for nothing."""
     if unsound := fault(before, after, frozenset()):
         return Rejected(by=name, reasons=(f"breakage: {unsound}",))
     old, new = ast.parse(before), ast.parse(after)
@@ -131,20 +146,30 @@ class ByModel:
     ask: Ask
     name = "model"
 
-    def review(self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None) -> Approved | Rejected:
+    def review(
+        self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None, usd_left: float | None = None
+    ) -> Approved | Rejected:
         first = review(before, after, diff, rules, hoped=hoped)
         if isinstance(first, Rejected):
             return first
-        second = read(self.ask, diff, rules)
-        return Approved(by=name, note=f"not reviewed by a model: {second.reason}") if isinstance(second, NotReviewed) else second
+        if len(diff) > LONGEST_DIFF:
+            said = f"the diff has {len(diff):,} characters, and {LONGEST_DIFF:,} are shown"
+            return Approved(by=name, note=f"not reviewed by a model: {said}")
+        told = self.ask(DUTIES, question(diff, rules), SCHEMA, usd_left)
+        second = read(told.text)
+        if isinstance(second, NotReviewed):
+            return Approved(by=name, note=f"not reviewed by a model: {second.reason}", spent=told.spent)
+        return replace(second, spent=told.spent)
 
 
-def read(ask: Ask, diff: str, rules: Rules) -> Approved | Rejected | NotReviewed:
-    """What the model says of a diff. An answer that is no verdict counts for nothing, least of all as a yes."""
-    if len(diff) > LONGEST_DIFF:
-        return NotReviewed(reason=f"the diff has {len(diff):,} characters, and {LONGEST_DIFF:,} are shown")
+def question(diff: str, rules: Rules) -> str:
+    """What a model is shown: the contract, the rule of scope and the diff, and nothing of what its author thought."""
     user = f"The contract:\n\n{rules.contract}\n\nThe only file that may change: {rules.path}\n\nThe diff:\n\n"
-    answer = ask(DUTIES, user + fence(diff, LONGEST_DIFF * 2, "diff"), SCHEMA)
+    return user + fence(diff, LONGEST_DIFF * 2, "diff")
+
+
+def read(answer: str | None) -> Approved | Rejected | NotReviewed:
+    """What the model says of a diff. An answer that is no verdict counts for nothing, least of all as a yes."""
     if answer is None:
         return NotReviewed(reason="the model could not be asked")
     try:

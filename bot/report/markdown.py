@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from bot.forge import Check
 from bot.report import WORDS, amount, called, claims, compare, count, percent, unsandboxed
+from bot.report.bills import bill
 from bot.report.quoting import LINE, cell, fence, quiet, span
 from bot.state import Campaign, Candidate, Kind, branch_of
 from evaluator.gate import Call, Verdict
@@ -50,21 +51,27 @@ def labels(x: Candidate, reason: str = "") -> tuple[str, ...]:
     return (LABEL, *(name for name, holds in marks if holds))
 
 
-def pull_body(c: Campaign, x: Candidate, diff: str, reason: str = "", *, provisional: str = "") -> str:
+def pull_body(c: Campaign, x: Candidate, diff: str, reason: str = "", *, provisional: str = "", plain: str = "") -> str:
     """The description: what changes, says who, what was measured, what it cost, how to see it for oneself. `reason` is given
-    once it is settled, `provisional` when it is only built upon."""
+    once it is settled, `provisional` when it is only built upon, `plain` (Markdown) explains a winner."""
     now = f"**Settled:** {span(reason)}" if reason else "Not judged yet."
     if provisional:
         now = f"**Provisional:** what comes next builds on it, but it is not merged until it is certified. {span(provisional)}"
     parts = [
-        f"Candidate {x.n} of campaign {c.name}. {_origin(x, span(x.proposer))} {now}",
+        f"Candidate {x.n} of campaign {c.name}. {_origin(x, span(x.proposer))}{_looked_at(x)} {now}",
+        f"### In plain words\n\n{plain}" if plain else "",
         f"### What changes\n\n{_facts(diff)}\n\n{_fenced_diff(c, x, diff)}",
-        f"### Hypothesis, in the proposer's words\n\n{fence(_wrapped(x.hypothesis) or '(none given)', QUOTE)}",
+        f"### Hypothesis, in the proposer's words\n\n{fence(_hypothesis(x) or '(none given)', QUOTE)}",
         f"### Measured\n\n{_measured(c, x)}",
         f"### Cost\n\n{_cost(x)}",
         f"### See for yourself\n\n{_reproduce(c, x)}",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _hypothesis(x: Candidate) -> str:
+    """What its proposer supposed, and hoped to see."""
+    return _wrapped("\n\n".join(filter(str.strip, (x.hypothesis, x.expected_effect and f"Expected: {x.expected_effect}"))))
 
 
 def undo_title(c: Campaign) -> str:
@@ -192,8 +199,9 @@ def _certified(c: Campaign, x: Candidate) -> Iterator[str]:
 
 
 def _cost(x: Candidate) -> str:
+    asked = [f"Models were asked for it: {bill(x.spent)}."] if x.spent.calls else []
     if not x.runs:
-        return "No run yet."
+        return " ".join(["No run yet.", *asked])
     parts = [f"{count(x.runs, 'run')} to judge it; every run has a fresh seed that the bot draws."]
     if (total := amount(x.result, "total_seconds")) is not None:
         training = amount(x.result, "training_seconds") or 0.0
@@ -201,7 +209,7 @@ def _cost(x: Candidate) -> str:
         parts.append(f"The last one of this code (seed {seed}) took {total:.1f} s, {training:.1f} s of it training.")
     if x.result.get("device"):
         parts.append(f"Device: {span(str(x.result['device']))}.")
-    return " ".join(parts)
+    return " ".join([*parts, *asked])
 
 
 def _reproduce(c: Campaign, x: Candidate) -> str:
@@ -251,6 +259,12 @@ def _origin(x: Candidate, proposer: str) -> str:
     if x.kind is Kind.REVERT:
         return REVERT
     return NO_MODEL if x.proposer.startswith("mutate") else f"Proposed by {proposer}."
+
+
+def _looked_at(x: Candidate) -> str:
+    """Who reviewed it before it was run, and how often it was mended after a crash."""
+    review = f" Before any run: {span(x.review)}." if x.review else ""
+    return review + (f" Mended {count(x.mended, 'time')} after a crash." if x.mended else "")
 
 
 def _wrapped(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from html import escape
 
-from bot.report import called, chart, claims, compare, count, outcomes, percent, standing, unsandboxed, word
+from bot.report import bills, called, chart, claims, compare, count, outcomes, percent, standing, unsandboxed, word
 from bot.report.quoting import visible
 from bot.state import Campaign, Candidate, Kind, Stage
 from evaluator import gate
@@ -158,7 +158,7 @@ def _tiles(c: Campaign) -> str:
     promised = percent(100 * claim / s.start) if claim is not None and s.start else "&#8211;"
     whose = "" if s.candidate is None else "the base itself" if s.candidate.base else called(s.candidate)
     waiting = f"{len(c.accepted)} provisional, " if c.accepted else ""
-    beside = f"beside these {waiting}{c.withdrawn} withdrawn without a verdict, {c.refused} refused unrun"
+    beside = f"beside these {waiting}{bills.beside(c)}"
     tiles = [
         ("Total gain", gain, f"head to head: {seen.low:+.4f} to {seen.high:+.4f} bpb" if seen else "not measured head to head"),
         ("Claimed", promised, "from runs at different times"),
@@ -167,6 +167,7 @@ def _tiles(c: Campaign) -> str:
         ("Experiments", f"{c.settled} of {c.started.experiments}", f"{outcomes(c) or 'no verdict yet'}; {beside}"),
         ("Gain that is found", "&#8211;" if smallest is None else f"{smallest:.2g} bpb", "with 80 % chance, at this noise"),
         ("Cost", f"{sum(x.runs for x in c.candidates.values())} runs", f"{c.seconds / 60:.1f} minutes of machine time"),
+        *([("Models", bills.dollars(c.spent), bills.of_campaign(c))] if c.spent.calls else []),
     ]
     return f'<dl class="tiles">{"".join(_tile(*tile) for tile in tiles)}</dl>'
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bot.report import amount, called, claims, compare, count, in_order, measured, outcomes, percent, standing, unsandboxed, word
+from bot.report.bills import beside
 from bot.report.quoting import LINE, quiet
 from bot.report.status import upcoming
 from bot.state import Campaign, Candidate, State
@@ -132,12 +133,11 @@ def _facts(c: Campaign, spent: float | None) -> list[tuple[str, str]]:
     s = standing(c)
     best = "not measured yet" if s.best is None or s.candidate is None else f"{s.best:.6f}, {_whose(s.candidate)}"
     waiting = claims.provisional(c)
-    beside = f"{c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run"
     rows = [
         ("Start", "not measured yet" if s.start is None else f"{s.start:.6f}, {_whose(c.candidates[0])}"),
         ("Best, from runs at different times", best),
         ("Done", f"{c.settled} of {c.started.experiments} = {outcomes(c) or 'none yet'}"),
-        ("Beside", f"{waiting}, {beside}" if waiting else beside),
+        ("Beside", f"{waiting}, {beside(c)}" if waiting else beside(c)),
         (f"{_device(c)}-hours", f"{c.seconds / 3600:.2f} in {count(sum(x.runs for x in c.candidates.values()), 'run')}"),
     ]
     return rows if spent is None else [*rows, ("Spent on models", f"${spent:.2f}")]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bot.decide import stop_reason
 from bot.report import called, claims, compare, count, in_order, measured, outcomes, percent, standing, word
+from bot.report.bills import beside, of_campaign
 from bot.report.quoting import cell, span
 from bot.state import Campaign, Candidate, Kind
 
@@ -17,13 +18,13 @@ from bot.state import Campaign, Candidate, Kind
 def render(c: Campaign) -> str:
     """The one comment of a campaign: where it began, where it is, what came of every experiment, what comes next."""
     waiting = claims.provisional(c)
-    beside = f"{c.withdrawn} withdrawn without a verdict, {c.refused} refused before any run"
     parts = [
         f"**Campaign {c.name}: {c.settled} of {c.started.experiments} experiments done.**",
         f"**Total gain, measured head to head on fresh seeds:** {claims.total(c)}.",
         "" if c.settled or c.ended else f"**Estimate:** {claims.estimate(c)}.",
         _standing(c),
-        f"{c.settled} done = {outcomes(c) or 'none yet'}. Beside: {waiting + ', ' if waiting else ''}{beside}.",
+        f"{c.settled} done = {outcomes(c) or 'none yet'}. Beside: {waiting + ', ' if waiting else ''}{beside(c)}.",
+        f"**Models:** {cost}." if (cost := of_campaign(c)) else "",
         _sentence(claims.detectable(c)),
         _last_results(c),
         _worths(c),

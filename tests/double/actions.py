@@ -5,6 +5,8 @@ No workflow runs here. A dispatch is written down in `Repository.dispatches`, an
 
 from __future__ import annotations
 
+import re
+
 from tests.double import shapes
 from tests.double.commits import HERE
 from tests.double.refusals import Refused
@@ -15,6 +17,7 @@ from tests.double.state import Hub, Repository
 ACTIONS = HERE + "/actions"
 FOLDER = ".github/workflows/"
 INPUTS, KEYS = 25, 10
+RUN_NAME = re.compile(r"^run-name: \$\{\{ inputs\.(\w+) && format\('([^']*)', inputs\.\1\) \|\| '([^']*)' \}\}$", re.MULTILINE)
 
 
 def _workflows(repo: Repository) -> list[str]:
@@ -63,19 +66,27 @@ def dispatch(call: Call) -> Answer:
     if len(inputs) > INPUTS:
         raise Refused("many inputs")
     call.repo.dispatches.append({"workflow": workflow["path"], "ref": ref, "inputs": inputs})
-    run = _run(call, workflow, branch, tip)
+    run = _run(call, workflow, branch, tip, _title(call.repo.bare.read(tip, workflow["path"]) or "", workflow["name"], inputs))
     call.repo.runs.append(run)
     if not call.body.get("return_run_details"):
         return Answer(204)
     return Answer(200, {"workflow_run_id": run["id"], "run_url": run["url"], "html_url": run["html_url"]})
 
 
-def _run(call: Call, workflow: Json, branch: str, tip: str) -> Json:
+def _title(source: str, name: str, inputs: Json) -> str:
+    """What `run-name` makes of the inputs, for the one form of it that we use; else the workflow's name, as on GitHub."""
+    form = RUN_NAME.search(source)
+    if form is None:
+        return name
+    return form[2].replace("{0}", str(inputs[form[1]])) if inputs.get(form[1]) else form[3]
+
+
+def _run(call: Call, workflow: Json, branch: str, tip: str, title: str) -> Json:
     number, at = next(call.hub.ids), stamp(call.hub.now())
     url = f"{shapes.home(call.hub, call.repo)}/actions/runs/{number}"
     parts = ("jobs", "logs", "artifacts", "cancel", "rerun")
     return {
-        "id": number, "node_id": shapes.node("WFR", number), "name": workflow["name"], "display_title": workflow["name"],
+        "id": number, "node_id": shapes.node("WFR", number), "name": workflow["name"], "display_title": title,
         "path": workflow["path"], "workflow_id": workflow["id"], "workflow_url": workflow["url"], "event": "workflow_dispatch",
         "head_branch": branch, "head_sha": tip, "status": "queued", "conclusion": None, "run_number": len(call.repo.runs) + 1,
         "run_attempt": 1, "url": url, "html_url": f"{call.hub.url}/{call.repo.full_name}/actions/runs/{number}",
@@ -89,8 +100,19 @@ def _run(call: Call, workflow: Json, branch: str, tip: str) -> Json:
 
 @route("GET", ACTIONS + "/runs")
 def list_runs(call: Call) -> Answer:
+    return _listed(call, call.repo.runs)
+
+
+@route("GET", ACTIONS + "/workflows/{workflow_id}/runs")
+def list_runs_of(call: Call) -> Answer:
+    number = _workflow(call)["id"]
+    return _listed(call, [run for run in call.repo.runs if run["workflow_id"] == number])
+
+
+def _listed(call: Call, runs: list[Json]) -> Answer:
+    """Those that were asked for, newest first."""
     wanted = {name: call.query[name] for name in ("status", "event", "head_sha") if name in call.query}
-    found = [run for run in reversed(call.repo.runs) if all(run[name] == value for name, value in wanted.items())]
+    found = [run for run in reversed(runs) if all(run[name] == value for name, value in wanted.items())]
     return paged(call, found, wrap="workflow_runs")
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tests.double import actions, checks, commits, githttp, graphql, issues, labels, places, pulls, reviews
+from tests.double import actions, checks, commits, githttp, graphql, issues, labels, places, pulls, reviews, rulesets
 from tests.double.limits import Limits
 from tests.double.refusals import Refused
 from tests.double.routes import Answer, Call, authorise, find
 from tests.double.state import Hub, Identity, Repository
 
-MODULES = (actions, checks, commits, issues, labels, places, pulls, reviews)  # importing them has filled the table of routes
+MODULES = (actions, checks, commits, issues, labels, places, pulls, reviews, rulesets)  # importing them fills the table of routes
 _PLACE = re.compile(r"/repos/([^/]+/[^/]+)(/.*)?$")
 _NUMBERED = re.compile(r"/repositories/(\d+)(/.*)?$")
 

@@ -209,6 +209,9 @@ class Repository:
     dispatches: list[dict[str, Any]] = field(default_factory=list)  # what was asked for, word for word
     runners: list[dict[str, Any]] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    rulesets: list[dict[str, Any]] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)  # names
+    can_approve: bool = False  # "Allow GitHub Actions to create and approve pull requests"
     memo: dict[tuple[str, str, str], Any] = field(default_factory=dict)  # what git said of two commits: it cannot change
 
     @property
