@@ -10,7 +10,7 @@
 # (The address is from PyTorch's installation page; no test of ours reaches it.) Another Python: PYTHON=python3.12 make demo.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench forge-walk clean
+.PHONY: help demo test check bench forge-walk act-walk e2e clean
 # Two pips in one .venv at the same time break it, so `make -j` is taken back.
 .NOTPARALLEL:
 
@@ -38,6 +38,11 @@ bench: .venv/.installed-train ## every benchmark, in its short form
 
 forge-walk: .venv/.installed-dev ## a campaign through comments, checks and pull requests, on a double of GitHub
 	@.venv/bin/python -m tests.lab
+
+act-walk: .venv/.installed-dev ## the same through our workflow files, run by act; what it left on the double
+	@.venv/bin/python -m tests.actwalk
+
+e2e: act-walk
 
 clean: ## takes away .venv and the caches, nothing else
 	@rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

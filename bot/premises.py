@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -82,6 +83,7 @@ def examine(options: argparse.Namespace, machine: Machine, screen: Screen) -> in
     """Look at all of it, and at the limits; nothing is changed."""
     with connected(machine) as there:
         place = site(there, 0)
+        place = replace(place, app=_bound(place))
         rows = [seen(place, need) for need in needs(place)]
         rest = there.threads.rest
         primary = int(rest.get("/rate_limit")["resources"]["core"]["limit"])
@@ -227,6 +229,16 @@ def _ruleset(name: str, wanted: rulesets.Ruleset) -> Need:
         place.write(verb, path, wanted)
 
     return Need(name=name, look=look, mend=mend)
+
+
+def _bound(place: Site) -> int:
+    """The App that the ruleset names already; 0 for the one of GITHUB_TOKEN, and when there is no ruleset or none to be seen."""
+    wanted = rulesets.merges(rulesets.ACTIONS)["name"]
+    with suppress(Refused):
+        for number in (it["id"] for it in place.get("/rulesets") if it["name"] == wanted):
+            app = rulesets.app_of(place.get(f"/rulesets/{number}"))
+            return 0 if app == rulesets.ACTIONS else app
+    return 0
 
 
 def _identity(place: Site) -> Row:

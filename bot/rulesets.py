@@ -43,6 +43,12 @@ def _ruleset(name: str, ref: str, bypass: list[dict[str, Any]], rules: list[dict
     }  # fmt: skip
 
 
+def app_of(ruleset: Ruleset) -> int:
+    """The App whose check a ruleset asks for; 0 when it asks for none, or for one of anybody."""
+    asked = [it for rule in ruleset["rules"] for it in (rule.get("parameters") or {}).get("required_status_checks", ())]
+    return next((int(it["integration_id"]) for it in asked if it.get("integration_id")), 0)
+
+
 def holds(there: Any, wanted: Any) -> bool:
     """Whether everything wanted is there; what is there beside, and the order of lists, does not matter."""
     if isinstance(wanted, dict):

@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+from functools import lru_cache
 
 MAX_BYTES = 64 * 1024  # of train.py: bounds how much text of the held-out split it could carry along
 SEEDS = re.compile(r"(^|_)seeds?(_|$)|^manual_seed|^set_seed$|^seed_all$", re.IGNORECASE)
 
 
+@lru_cache(maxsize=64)
 def hash_of(source: str) -> str:
     """What names a version of train.py in the log and in `Brief.tried`: equal for sources that differ in layout alone."""
     try:
@@ -64,6 +66,7 @@ def _tree_fault(source: str, edited: str, tried: frozenset[str]) -> str | None:
     return "the same code was tried on this base already" if hash_of(edited) in tried else None
 
 
+@lru_cache(maxsize=8)  # one proposal is looked at several times, and each look at a file of 64 KB takes a tenth of a second
 def _shape(source: str, *, seedless: bool = False) -> str:
     """The syntax tree without layout, comments and docstrings; without the numbers of seeds too, if asked."""
     tree = ast.parse(source)

@@ -103,7 +103,7 @@ class Workspace:
 
     @property
     def exists(self) -> bool:
-        return (self.forge_path / "HEAD").exists()
+        return (self.forge_path / "objects" / "pack").exists()  # what `git init` makes last: another process may be at it
 
     @property
     def repo(self) -> git.Repo:

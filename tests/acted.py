@@ -1,6 +1,6 @@
 """`autoresearch` inside a workflow that act runs: the real command line, scripted measurements, no pauses between requests.
 
-    python -m tests.acted settle --run 1.1-0.1 --result result.json
+As in `python -m tests.acted settle --run 1.1-0.1 --result result.json`.
 """
 
 from __future__ import annotations

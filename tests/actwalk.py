@@ -28,7 +28,7 @@ ACT = Path(sys.executable).parent / "act"
 SECONDS = 120.0  # of one run of act, at most
 TEXT = PROGRAM.replace("baseline_runs: 2", "baseline_runs: 1").replace("verdict_pairs: 1", "verdict_pairs: 0")
 STUBS = {
-    "actions/checkout": ([], "cp -r \"$TREE\"/. ."),
+    "actions/checkout": ([], 'cp -r "$TREE"/. .'),
     "actions/create-github-app-token": (["client-id", "private-key"], "exit 1"),
     "actions/upload-artifact": (["path"], 'if [ -f "$WHERE" ]; then cp "$WHERE" "$ARTIFACT"; fi'),
     "actions/download-artifact": (["path"], 'mkdir -p "$WHERE" && mv "$ARTIFACT" "$WHERE/result.json"'),
