@@ -15,14 +15,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 def commit() -> str:
-    """The commit these figures belong to, "+changes" when the checkout has some."""
-    described = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "before the first commit"
+    """The commit these figures belong to, "+changes" when anything but results was changed since."""
+    head = _git("rev-parse", "HEAD")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results")
+    return f"{head}{'+changes' if changes else ''}" if head else "before the first commit"
+
+
+def _git(*asked: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *asked], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def write(name: str, command: str, figures: Mapping[str, object], *, n: int) -> Path:
