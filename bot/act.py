@@ -7,13 +7,14 @@ are in runs.py, those that make a candidate's text in proposing.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from bot import actions as a
 from bot import events as e
 from bot import learning, proposing, runs, stacking, static
 from bot.decide import verdict_of
-from bot.forge import Landed, PullState
+from bot.forge import Gone, Landed, PullState
 from bot.proof import base_of, certified, compared
 from bot.propose import apply
 from bot.report import markdown, status
@@ -147,7 +148,9 @@ def _merge(world: World, c: Campaign, action: a.Merge) -> e.Event | None:
         waits = e.Awaiting(campaign=c.name, at=world.now(), n=x.n, reason=answer.detail)
         return None if x.awaiting == answer.detail else waits
     if answer.why in ("moved", "closed"):
-        return _look(world, c, a.Look())
+        news = _look(world, c, a.Look())
+        if news or answer.why == "moved":
+            return news  # else another robot closed it
     reason = f"it could not be merged ({answer.why}): {answer.detail}"
     return _close(world, c, a.Close(n=x.n, why="stale", reason=reason))
 
@@ -211,7 +214,8 @@ def _closed(world: World, c: Campaign, x: Candidate, why: str, reason: str) -> e
 
 
 def _say(world: World, c: Campaign, action: a.Say) -> e.Event | None:
-    world.forge.say(c.started.issue, c.name, status.render(c))
+    with suppress(Gone):
+        world.forge.say(c.started.issue, c.name, status.render(c))
     return e.Said(campaign=c.name, at=world.now(), about=action.about)
 
 

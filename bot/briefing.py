@@ -27,15 +27,16 @@ RECENT = 50  # candidates in the rows that an offline proposer looks at
 def brief(code: Code, c: Campaign, parent: int, seed: int, *, past: tuple[Tried, ...], learned: str = "") -> Brief:
     """All that a proposer may know. `learned` is the text of knowledge.md. Raises GitError when train.py is not there."""
     x = c.candidates[parent]
-    direction = direction_of(c)
+    direction, hints = direction_of(c), hints_of(c)
     return Brief(
         source=reader(code, x.sha)(editable(c)) or "",
         instructions=c.instructions,
         direction=direction,
+        hints=hints,
         tried=frozenset(c.tried.get(parent, ())),
         seed=seed,
         history=tuple(f"{y.title}: {y.why} {y.reason}" for y in list(c.candidates.values())[-RECENT:] if y.edit),
-        digest=digest((*past, *refused(c.refusals)), direction, DIGEST, tokens, c.name),
+        digest=digest((*past, *refused(c.refusals)), "\n\n".join((direction, *hints)), DIGEST, tokens, c.name),
         material=tuple(_material(code, c, x, learned)),
         usd_left=left(c),
         winners=tuple(Winner(title=row.title, edits=row.edits, gain=row.gain) for row in past if row.gain and _won(row)),
@@ -55,9 +56,13 @@ def past(code: Code, c: Campaign) -> tuple[Tried, ...]:
 
 
 def direction_of(c: Campaign) -> str:
-    """What people want: the issue as it was when the campaign began, and every hint since."""
-    hints = [f"Hint by {hint.by}: {hint.text}" for hint in c.hints]
-    return "\n\n".join(part for part in (c.started.title, c.started.body, *hints) if part.strip())
+    """The issue as it was when the campaign began."""
+    return "\n\n".join(part for part in (c.started.title, c.started.body) if part.strip())
+
+
+def hints_of(c: Campaign) -> tuple[str, ...]:
+    """What people said since, the newest first."""
+    return tuple(f"Hint by {hint.by}: {hint.text}" for hint in reversed(c.hints))
 
 
 def reader(code: Code, commit: str) -> Callable[[str], str | None]:

@@ -89,11 +89,14 @@ def stop_reason(c: Campaign, now: float) -> tuple[str, str] | None:
 
 
 def _nothing_left(c: Campaign) -> tuple[str, str] | None:
+    """No further proposal comes, and all that came are judged."""
+    if c.live:
+        return None
     if c.refusals_row >= c.settings.stop.refusals:
         return "refusals", f"{c.refusals_row} proposals in a row were refused"
-    if c.broke and not c.live:
+    if c.broke:
         return "money", f"{c.broke}; {c.settled} of {c.started.experiments} experiments are done"
-    if c.exhausted == c.tip and not c.live:
+    if c.exhausted == c.tip:
         return "exhausted", f"the proposer has nothing new for this base after {c.settled} of {c.started.experiments} experiments"
     return None
 
@@ -256,7 +259,7 @@ def _preparations(c: Campaign) -> Iterator[Action]:
     waiting = sum(1 for x in edits if x.stage in (Stage.PROPOSED, Stage.OPEN))
     free = c.settings.parallel - sum(1 for x in c.live.values() if x.flight)
     room = c.settled + len(edits) < c.started.experiments
-    if room and waiting <= free and c.exhausted != c.tip and not c.broke:
+    if room and waiting <= free and not c.dry:
         yield Propose(n=len(c.candidates), parent=c.tip, seed=seed_of(c.started.seed, "propose", c.proposals))
 
 

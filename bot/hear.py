@@ -7,12 +7,14 @@ it again: the log knows what it heard. Whoever drives the loop sees the event on
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bot import events as e
 from bot import static
 from bot.answer import Answer, Scene, answer, cause_of, refusal
 from bot.fold import check, fold
+from bot.forge import Gone
 from bot.forge.github import GitHubForge
 from bot.forge.threads import Threads
 from bot.hearing import Heard, Ignored, Reviewed, Said, heard
@@ -101,11 +103,13 @@ def _reply(ears: Ears, said: Heard, wanted: Answer, state: State | None) -> list
     """Say it in the thread where it was asked, in one comment for each command."""
     done = []
     if state and (c := state.campaigns.get(wanted.campaign)):
-        ears.forge.say(c.started.issue, c.name, status.render(c))
+        with suppress(Gone):
+            ears.forge.say(c.started.issue, c.name, status.render(c))
         done.append(f"status comment of campaign {c.name} on #{c.started.issue}")
     thread = _thread(said)
     if wanted.reply and thread:
-        ears.forge.say(thread, f"cmd={cause_of(said)}", wanted.reply)
+        with suppress(Gone):
+            ears.forge.say(thread, f"cmd={cause_of(said)}", wanted.reply)
         done.append(f"reply on #{thread}: {wanted.reply.splitlines()[0]}")
     if wanted.reaction:
         _react(ears, said, wanted.reaction)

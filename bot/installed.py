@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bot.propose import Proposer, mutate
+from bot.propose import Proposer, crossover, mutate, tpe
 from runners import Runner
 from runners.local import PROJECT, SUPERVISOR, LocalRunner
 
@@ -34,7 +34,7 @@ def local(home: Path, cache: Path) -> Runner:
 
 
 RUNNERS: Mapping[str, Callable[[Path, Path], Runner]] = {"local": local}
-PROPOSERS: Mapping[str, Proposer] = {"mutate": mutate}
+PROPOSERS: Mapping[str, Proposer] = {"mutate": mutate, "crossover": crossover, "optuna": tpe}
 
 
 def torch() -> str | None:

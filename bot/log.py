@@ -165,7 +165,8 @@ class RemoteLog(GitLog):
     """The log on a branch of a repository elsewhere; the clone holds a copy, which only ever grows.
 
     What was pushed over there (a force-push, a branch that was deleted) is told, not taken over: the copy here shows what
-    stood. Raises Busy and GitError beside what GitLog raises."""
+    stood. A process with a fresh clone knows nothing older, and cannot tell a branch that was pushed back to a state of its own
+    past: the ruleset that `autoresearch init` makes keeps people from that. Raises what GitLog raises, Busy and GitError."""
 
     def __init__(self, remote: Remote, branch: str = BRANCH) -> None:
         super().__init__(remote.repo, branch)

@@ -65,8 +65,9 @@ def minds(
 
     def ask(system: str, user: str, schema: Mapping[str, Any], usd_left: float | None) -> review.Told:
         asked = Ask(
-            system=system, turns=(Turn("user", user),), schema=schema, model=settings.model.reviewer or "", usd_left=usd_left
-        )
+            system=system, turns=(Turn("user", user),), schema=schema, plain=review.FORM, model=settings.model.reviewer or "",
+            usd_left=usd_left,
+        )  # fmt: skip
         got = model.ask(asked)
         return review.Told(text=getattr(got, "text", None), spent=got.spent)
 

@@ -14,12 +14,14 @@ from typing import Any
 from bot import events as e
 from bot import reporting
 from bot.fold import fold
+from bot.forge import ForgeError
 from bot.forge.rest import Refused, told
 from bot.hear import PROGRAM
 from bot.log import Moved
 from bot.online import connected, fleet_of
 from bot.platform import Connection
 from bot.program import Problems, Program, parse
+from bot.remote import Busy
 from bot.screen import Screen
 from bot.state import State
 from bot.words import plain
@@ -31,7 +33,10 @@ BY = "the schedule in program.md"
 def nightly(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     platform = machine.platform()
     with connected(machine) as there:
-        screen.line(_report(reporting.on_github(there, platform), machine))
+        try:
+            screen.line(_report(reporting.on_github(there, platform), machine))
+        except (ForgeError, Busy) as error:
+            screen.line(f"report: {plain(str(error))}")  # the campaign is not to wait for it
         program = parse(there.code.read(there.forge.tip(), PROGRAM) or "")
         if isinstance(program, Problems):
             raise Told(f"program.md on {there.forge.branch} has mistakes, so nothing is scheduled: {program}")

@@ -49,17 +49,31 @@ def listen(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
         for line in rehearse(name, payload, text, machine.now()):
             screen.raw(line)
         return 0
+    for pause in (*PAUSES, None):
+        try:
+            _hear(options, machine, screen, name, payload)
+            return 0
+        except Busy:
+            if pause is None:
+                raise
+            machine.sleep(pause)  # all of it may be done again
+    raise AssertionError("unreachable")
+
+
+def _hear(options: argparse.Namespace, machine: Machine, screen: Screen, name: str, payload: Any) -> None:
+    """Hear it once, and ring as soon as something is written down, whatever comes of the reply."""
     with connected(machine) as there:
         ears = Ears(
             threads=there.threads, forge=there.forge, log=there.log, code=there.code, now=machine.now, seed=machine.seed,
         )  # fmt: skip
         before = there.log.read()[1]
-        for line in hear(ears, name, payload):
-            screen.line(line)
-        if options.ring and there.log.events_since(before)[0]:
-            fleet_of(there).dispatch("")
-            screen.line("the loop is rung")
-    return 0
+        try:
+            for line in hear(ears, name, payload):
+                screen.line(line)
+        finally:
+            if options.ring and (name == "pull_request" or there.log.events_since(before)[0]):
+                fleet_of(there).dispatch("")
+                screen.line("the loop is rung")
 
 
 def ring(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:

@@ -37,10 +37,16 @@ class Memory:
 
     def __call__(self, edits: tuple[e.Edit, ...]) -> str | None:
         if edits not in self.known:
-            found = near(self.source, edits, self.past, self.campaign)
-            self.known[edits] = found.words if found else None
-            self.repeats += found is not None
+            self.known[edits] = self._seen(edits)
         return self.known[edits]
+
+    def _seen(self, edits: tuple[e.Edit, ...]) -> str | None:
+        try:
+            found = near(self.source, edits, self.past, self.campaign)
+        except Exception as error:  # noqa: BLE001  see check
+            return static.unchecked(error)
+        self.repeats += found is not None
+        return found.words if found else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +107,17 @@ def _nothing(world: World, c: Campaign, idea: NoIdea, repeats: int) -> e.Event:
 def check(
     reviewer: Reviewer, c: Campaign, idea: Idea, source: str, tried: frozenset[str], memory: Memory
 ) -> Fine | Refusal:  # fmt: skip
-    """Everything that can be known without a run: soundness, the contract, repeats; then the reviewer."""
+    """Everything that can be known without a run: soundness, the contract, repeats; then the reviewer. Code that a model wrote
+    may be odd in ways that nobody thought of: what breaks a check is refused, and the campaign goes on."""
+    try:
+        return _check(reviewer, c, idea, source, tried, memory)
+    except Exception as error:  # noqa: BLE001  as said above
+        return Refusal(reason=static.unchecked(error))
+
+
+def _check(
+    reviewer: Reviewer, c: Campaign, idea: Idea, source: str, tried: frozenset[str], memory: Memory
+) -> Fine | Refusal:  # fmt: skip
     edited = apply(source, idea.edits)
     fault = static.fault(source, edited, tried)
     if edited is None or fault:

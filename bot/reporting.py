@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,7 +136,7 @@ def deliver(about: Office, machine: Machine) -> Sent | NotSent | None:
     report, lacking = compose(state, about, machine.now())
     done = to if isinstance(to, slack.NotSent) else slack.send(to, report, sleep=machine.sleep)
     if isinstance(done, slack.Sent):
-        until = max(c.at for c in state.campaigns.values())
+        until = min(max(c.at for c in state.campaigns.values()), _sent_at(done))
         _record(about.log, state, until, done, machine.now())
         lacking += done.lacking
     wrong = [done.reason] if isinstance(done, slack.NotSent) else lacking
@@ -143,6 +144,14 @@ def deliver(about: Office, machine: Machine) -> Sent | NotSent | None:
     if wrong and issue:
         about.tell(issue, _trouble(wrong, sent=isinstance(done, slack.Sent), now=machine.now()))
     return done
+
+
+def _sent_at(done: Sent) -> float:
+    """When Slack got it: longer ago than now, if a crash kept it from being written down. A webhook does not tell."""
+    try:
+        return float(done.ts)
+    except ValueError:
+        return math.inf
 
 
 def _trouble(wrong: list[str] | tuple[str, ...], *, sent: bool, now: float) -> str:

@@ -71,7 +71,7 @@ def _due(c: Campaign) -> bool:
     accepted = c.accepted
     sigma, _ = gate.sigma(c.ss, c.df, c.settings.gate)
     others = [x for x in c.live.values() if x.edit and x not in accepted]
-    spent = c.settled + len(accepted) >= c.started.experiments or c.exhausted == c.tip
+    spent = c.settled + len(accepted) >= c.started.experiments or c.dry
     if spent or c.ending:
         return not others
     return stack.due(len(accepted), sum(x.predicted for x in accepted), sigma)

@@ -131,6 +131,11 @@ class Campaign:
         return [x for x in self.live.values() if x.stage is Stage.ACCEPTED]
 
     @property
+    def dry(self) -> bool:
+        """No further proposal is asked for on this tip."""
+        return bool(self.broke) or self.exhausted == self.tip or self.refusals_row >= self.settings.stop.refusals
+
+    @property
     def stacking(self) -> bool:
         return self.settings.gate.mode == "stack"
 

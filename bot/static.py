@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import warnings
 from functools import lru_cache
 
 MAX_BYTES = 64 * 1024  # of train.py: bounds how much text of the held-out split it could carry along
@@ -22,7 +23,7 @@ def hash_of(source: str) -> str:
     """What names a version of train.py in the log and in `Brief.tried`: equal for sources that differ in layout alone."""
     try:
         return hashlib.sha256(_shape(source).encode()).hexdigest()
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -36,8 +37,15 @@ def fault(source: str, edited: str | None, tried: frozenset[str]) -> str | None:
         return _tree_fault(source, edited, tried)
     except SyntaxError as error:
         return f"the edited train.py does not parse: line {error.lineno}: {error.msg}"
-    except (ValueError, RecursionError) as error:
+    except (RecursionError, MemoryError):
+        return "the edited train.py does not parse: it is nested too deeply"
+    except ValueError as error:
         return f"the edited train.py does not parse: {error}"
+
+
+def unchecked(error: Exception) -> str:
+    """What is told of code at which a check itself broke."""
+    return f"the bot could not check it: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def size(source: str) -> int:
@@ -57,6 +65,7 @@ def _too_large(edited: str) -> str | None:
 
 def _tree_fault(source: str, edited: str, tried: frozenset[str]) -> str | None:
     after = _shape(edited)
+    _compile(edited)
     if after == _shape(source):
         return "it changes nothing but comments or white space"
     if new := sorted(_fixed_seeds(edited) - _fixed_seeds(source)):
@@ -64,6 +73,13 @@ def _tree_fault(source: str, edited: str, tried: frozenset[str]) -> str | None:
     if _shape(edited, seedless=True) == _shape(source, seedless=True):
         return "it changes nothing but a seed, and a lucky one is no improvement"
     return "the same code was tried on this base already" if hash_of(edited) in tried else None
+
+
+@lru_cache(maxsize=8)
+def _compile(source: str) -> None:
+    """Raises what code that parses and still is no program raises: two arguments of one name, a `global` that comes too late."""
+    with warnings.catch_warnings(action="ignore"):  # doubtful code may run
+        compile(source, "train.py", "exec", dont_inherit=True)
 
 
 @lru_cache(maxsize=8)  # one proposal is looked at several times, and each look at a file of 64 KB takes a tenth of a second

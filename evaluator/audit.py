@@ -4,15 +4,15 @@ Process A answers for the held-out text. Once it is dead, process B, which never
 a window, made-up tokens after it, the whole padded to the same shape. Its distribution at the end of the prefix, which the
 judge makes sum to one, must be what A gave there: token by token within a tolerance, and without A being better on average.
 
-Caught, n = number of prefixes, f = share of the tokens that are cheated on; the cost is one window a prefix, a fifth of A's:
+Caught, n = number of prefixes, f = share of the tokens that are cheated on; the cost is one window a prefix, a tenth of A's:
 * a look at later tokens, at other windows, at what was shown before; an answer that depends on the target, the order, the time
-  or the process: seen with 1 - (1 - f) ** n in one run. With n = 64, the least (CPU preset): 47 % for f = 1 %, 86 % for 3 %,
-  99 % for 7 %. With n = 1024, the most (GPU): 99.997 % for f = 1 %. What is kept was measured several times: five runs with
-  n = 64 see f = 1 % with 96 %
+  or the process: seen with 1 - (1 - f) ** n in one run. With n = 32, the least (CPU preset): 28 % for f = 1 %, 62 % for 3 %,
+  90 % for 7 %. With n = 1024, the most (GPU): 99.997 % for f = 1 %. What is kept was measured several times: five runs with
+  n = 32 see f = 1 % with 80 %
 * the same where it pays most: given the incumbent's numbers (shelf.py), half of the prefixes are drawn in proportion to the gain
   over it, once A has answered, so that a lie that makes up a share g of all gain is seen with 1 - (1 - g) ** (n / 2); the other
   half is drawn evenly, and n / 2 takes the place of n above. Measured between two seeds of examples/cpu (4 s): g is 10 % for a
-  lie that takes all loss off f = 1 % of the tokens, which n = 64 sees with 97 % in one run
+  lie that takes all loss off f = 1 % of the tokens, which n = 32 sees with 81 % in one run, and with 99.4 % in three
 * committed numbers that are better by a little everywhere: their mean beyond what B says, if it is above `Tolerance.mean`, over
   those drawn evenly (where the gain is largest, chance has helped)
 * different answers for the same window (REPEATS are asked twice, at different times): always, if it happens to all windows
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 REPEATS = 4  # windows that A is asked twice
-SHARE, LEAST, MOST = 0.2, 64, 1024  # of the windows there are, how many are audited
+SHARE, LEAST, MOST = 0.1, 32, 1024  # of the windows there are, how many are audited
 JUMP = 0.5  # of the incumbent's score: more than this no single edit takes off
 
 

@@ -80,8 +80,13 @@ class ActionsRunner:
     def start(self, job: Job) -> None:
         if job.run in self._asked or job.run in self.results or job.run in self._look():
             return
-        self.fleet.dispatch(job.run)
         self._asked.add(job.run)
+        try:
+            self.fleet.dispatch(job.run)
+        except BaseException:
+            self._asked.discard(job.run)
+            self._known = None  # it may have been obeyed: look before it is asked for again
+            raise
 
     def poll(self, job: Job) -> Measurement | Running | Lost:
         if job.run in self.results:

@@ -51,7 +51,7 @@ class Slack:
     messages: list[Answer] = field(default_factory=list)  # of the channel and of all threads, oldest first
     hooked: list[Answer] = field(default_factory=list)
     uploads: dict[str, Answer] = field(default_factory=dict)
-    now: float = 1_700_000_000.0
+    now: float = 1_800_000_000.0
     page: int = 200  # messages that it hands out at a time, at most
 
     def channel(self) -> list[Answer]:

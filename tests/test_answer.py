@@ -148,7 +148,7 @@ def test_steering_where_nothing_was_ever_started(command: say.Command) -> None:
 
 
 def test_a_hint_reaches_every_later_proposal() -> None:
-    """It stands in the direction that the proposer reads, with who said it."""
+    """It stands beside the direction that the proposer reads, with who said it, the newest first."""
     world, view = begun(3)
     seen = []
     proposer = world.proposer
@@ -157,13 +157,15 @@ def test_a_hint_reaches_every_later_proposal() -> None:
         name = "listening"
 
         def propose(self, brief):  # type: ignore[no-untyped-def]
-            seen.append(brief.direction)
+            seen.append((brief.direction, brief.hints))
             return proposer.propose(brief)
 
     world = replace(world, proposer=Listening())
-    world.log.append(*answer(said(say.Hint("narrower"), comment=8), scene(view.state)).events, world.log.read()[1])
+    for k, text in enumerate(("narrower", "shorter")):
+        world.log.append(*answer(said(say.Hint(text), comment=8 + k), scene(view.state)).events, world.log.read()[1])
     run(world, view)
-    assert seen and all("Look at the width." in text and "Hint by ann: narrower" in text for text in seen)
+    hints = ("Hint by ann: shorter", "Hint by ann: narrower")
+    assert seen and all("Look at the width." in text and heard == hints for text, heard in seen)
 
 
 def test_commands_on_a_candidates_pull_request_are_for_its_campaign() -> None:

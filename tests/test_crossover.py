@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,17 @@ def test_every_pair_comes_once_and_the_larger_gains_come_early() -> None:
         assert len(titles) == len(set(titles)) == 6
         first.append(titles[0])
     assert first.count("R to 20 + S to 30") > first.count("P to 00 + Q to 10") < 10
+
+
+def test_a_child_that_repeats_an_earlier_idea_is_passed_over() -> None:
+    """What the check would refuse is not proposed: another pair is, and none when all are repeats."""
+    asked = brief(won("A = 1  # one", "A = 10"), won("B = 2", "B = 20"), won("C = 3", "C = 30"))
+    first = crossover.propose(asked)
+    assert isinstance(first, Idea)
+    other = crossover.propose(replace(asked, refuses=lambda edits: "a repeat" if edits == first.edits else None))
+    assert isinstance(other, Idea) and other.edits != first.edits
+    nothing = crossover.propose(replace(asked, refuses=lambda _: "a repeat"))
+    assert isinstance(nothing, NoIdea) and nothing.exhausted
 
 
 def test_it_is_a_function_of_the_brief() -> None:

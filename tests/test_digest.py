@@ -250,7 +250,15 @@ def test_facts_are_numbers_of_the_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    "log", ["", "step 1 loss nan\nstep 2 loss inf", "loss\nstep", "step 1 loss 1e999\nstep 2 loss 3", "step 1 loss 3"]
+    "log",
+    [
+        "step 1 loss 3.21.\nstep 2 loss 1.000.000\nstep 3 loss 3.\nstep 4. loss 3",
+        "",
+        "step 1 loss nan\nstep 2 loss inf",
+        "loss\nstep",
+        "step 1 loss 1e999\nstep 2 loss 3",
+        "step 1 loss 3",
+    ],
 )
 def test_a_log_without_a_curve_is_no_fact(log: str) -> None:
     """Nothing is made of numbers that are none."""

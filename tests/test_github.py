@@ -349,6 +349,33 @@ def test_a_locked_or_closed_issue(lab: Lab) -> None:
     assert "nothing to do" in lab.hear(lab.double.comment(1, "alice", "/autoresearch 5"))[0]
 
 
+def test_an_issue_that_is_gone_and_a_locked_pull_request_hold_nothing_up(lab: Lab) -> None:
+    """Nobody can be told any more: candidates are closed and the campaign ends all the same."""
+    lab.say(1, "/autoresearch 3")
+    world = lab.until(e.Opened)
+    for issue, _ in lab.double.home.pulls():
+        lab.double.lock(issue.number)
+    del lab.double.home.issues[1]
+    c = lab.drive(world)
+    assert c.settled == 3 and c.ended is not None
+    assert all(issue.state == "closed" for issue, _ in lab.double.home.pulls())
+
+
+def test_another_robot_that_closes_a_winner_does_not_hang_the_campaign(lab: Lab) -> None:
+    """Its pull request is gone, whoever did it: the candidate is withdrawn, and the next one comes."""
+    lab.double.user("tidy[bot]", "write", kind="Bot")
+    lab.say(1, "/autoresearch 2")
+    world, view = lab.world(), View()
+    while not any(isinstance(x, e.CheckPosted) and x.conclusion == "success" for x in world.log.read()[0]):
+        if not step(world, view):
+            lab.sleep(20)
+    x = next(x for x in refresh(world, view).campaigns["1.1"].live.values() if x.checked)
+    assert x.pull
+    lab.double.close(x.pull, "tidy[bot]")
+    c = lab.drive(world)
+    assert c.settled == 2 and c.candidates[x.n].why in ("stale", "vetoed")
+
+
 def test_a_program_that_is_edited_meanwhile_is_for_the_next_campaign(lab: Lab) -> None:
     """The campaign goes on with the settings that it began with."""
     lab.say(1, "/autoresearch 2")

@@ -16,7 +16,10 @@ from bot.decide import decide
 from bot.fold import fold
 from bot.forge import Landed, NotMerged, PullState
 from bot.loop import View, append, refresh, run, step
-from bot.propose import Idea, NoIdea
+from bot.propose import Brief, Idea, NoIdea
+from bot.propose.review import Approved, Rejected, review
+from bot.proposing import Memory
+from bot.spending import Spent
 from bot.state import STEPS, Campaign, Stage, Unlisted, check_listed
 from bot.world import World
 from runners import Job, Outcome, Running
@@ -264,6 +267,25 @@ def test_stop_rules(rule: str, why: str) -> None:
     assert c.ended and c.ended.why == why and c.ended.reason and c.settled < 50
 
 
+def test_refusals_end_a_campaign_only_after_what_is_under_way_is_judged() -> None:
+    """With a run in flight no more is proposed than the rule allows, and the run is not thrown away."""
+    world = memory_world(better)
+    take_time(world, 30)
+    knobs = world.proposer
+
+    class Once:
+        name = "once"
+
+        def propose(self, brief: Brief) -> Idea | NoIdea:
+            return NoIdea(reason="nothing comes to mind") if of(world, e.Proposed) else knobs.propose(brief)
+
+    world = dataclasses.replace(world, proposer=Once())
+    run(world, start(world, 9, width=2, rule="refusals: 3"))
+    c = ended(world)
+    assert c.ended and c.ended.why == "refusals" and c.counts == {"merged": 1}
+    assert len(of(world, e.ProposalRefused)) == 3
+
+
 def test_a_lost_run_is_done_again_with_the_same_seed() -> None:
     """A run whose process died is repeated: same k, same seed, next attempt, and N still means N (case A19)."""
     world = memory_world(same)
@@ -380,6 +402,39 @@ def test_half_a_character_from_a_proposer_does_no_harm() -> None:
     world = dataclasses.replace(world, proposer=Broken())
     run(world, start(world, 1))
     assert ended(world).candidates[1].title == "half ? of it"
+
+
+def test_what_cannot_be_checked_is_refused() -> None:
+    """Code that breaks a check is a refusal with what it cost, and the campaign goes on with the next idea."""
+    world, paid = memory_world(better), Spent(calls=1, usd=0.25)
+    knobs = world.proposer
+
+    class Paid:
+        name = "paid"
+
+        def propose(self, brief: Brief) -> Any:
+            return dataclasses.replace(knobs.propose(brief), spent=paid)
+
+    class Stumbling:
+        name = "stumbling"
+        looks = 0
+
+        def review(self, *texts: Any, **facts: Any) -> Approved | Rejected:
+            self.looks += 1
+            return review(*texts, **facts) if self.looks > 1 else [][self.looks]
+
+    world = dataclasses.replace(world, proposer=Paid(), reviewer=Stumbling())
+    run(world, start(world, 1))
+    (refused,) = of(world, e.ProposalRefused)
+    assert refused.reason == "the bot could not check it: IndexError: list index out of range" and refused.spent == paid
+    assert ended(world).counts == {"merged": 1}
+
+
+def test_a_repeat_that_cannot_be_looked_for_is_told() -> None:
+    """Asked by a proposer whether an edit is a repeat, an answer comes in any case."""
+    memory = Memory(SOURCE, (None,), "1")  # type: ignore[arg-type]
+    found = memory((e.Edit(old="KNOB_0 = 0", new="KNOB_0 = 1"),))
+    assert found is not None and found.startswith("the bot could not check it: AttributeError") and memory.repeats == 0
 
 
 @pytest.mark.parametrize(("wanted", "merged"), [("", 0), (", simpler: true, margin: 0.02", 2)])

@@ -105,7 +105,7 @@ def test_an_honest_candidate_gets_its_bits_per_byte() -> None:
     assert got.vault_bpb == pytest.approx(expected(DATA.vault), rel=1e-6)
     assert (got.run, got.commit, got.seed, got.nonce, got.sandboxed) == ("r1", "c0ffee", 7, "secret", BOXED)
     assert got.params == 1
-    assert "128 prefixes, drawn evenly" in got.audit
+    assert "70 prefixes, drawn evenly" in got.audit
     assert "made-up" in got.fingerprint
     assert "5 s" in got.fingerprint
 

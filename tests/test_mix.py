@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.events import Edit
+from bot.installed import PROPOSERS as INSTALLED
+from bot.minds import Server, minds
+from bot.program import Program, parse
 from bot.propose import Brief, Idea, NoIdea, Proposer, mutate
 from bot.propose.mix import Mix, Part
+from bot.settings import PROPOSERS
 from bot.spending import Spent
 
 CALL = Spent(calls=1, input=100, output=10, usd=0.01)
@@ -137,3 +141,12 @@ def test_a_weight_is_a_number_from_zero_up(weight: float) -> None:
         Part(proposer=Says("llm"), weight=weight)
     with pytest.raises(ValueError, match="no proposer with a weight above 0"):
         mix((Says("llm"), 0))
+
+
+def test_every_proposer_that_program_md_may_name_is_installed() -> None:
+    """Each of them alone, and the mix of all: none is a name without a program behind it."""
+    for name in PROPOSERS:
+        program = parse(f"---\nproposer: {name}\nmodel: {{proposer: m}}\nmoney: {{prices: [m 1 1 1]}}\n---\n")
+        assert isinstance(program, Program), program
+        made = minds(program.settings, INSTALLED, Server(base_url="http://127.0.0.1:9/v1", key="k"))
+        assert made.proposer.name == name

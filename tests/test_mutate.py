@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,17 @@ def test_all_moves_are_proposed_once_and_then_there_is_none(source: str) -> None
     count = len(moves(constants(source)))
     assert len(set(campaign(source.partition("\n\n\ndef ")[0], seed=3, length=count))) == count
     tried = frozenset(hash_of(apply(source, (move.edit,)) or "") for move in moves(constants(source)))
-    nothing = NoIdea(reason=f"all {count} known moves were tried on this base", exhausted=True)
+    nothing = NoIdea(reason=f"all {count} known moves were tried on this base, or repeat what was tried", exhausted=True)
     assert mutate.propose(brief(source, tried=tried)) == nothing
+
+
+def test_a_move_that_repeats_an_earlier_idea_is_passed_over() -> None:
+    """What the check would refuse is not proposed: the next in the draw is, and none when all are repeats."""
+    first = ask(SMALL)
+    other = mutate.propose(replace(brief(SMALL), refuses=lambda edits: "a repeat" if edits == first.edits else None))
+    assert isinstance(other, Idea) and other.title != first.title
+    nothing = mutate.propose(replace(brief(SMALL), refuses=lambda _: "a repeat"))
+    assert isinstance(nothing, NoIdea) and nothing.exhausted
 
 
 def test_the_moves_that_help_come_early_but_not_always_first() -> None:
@@ -212,6 +222,25 @@ def test_a_file_without_moves_is_exhausted(source: str) -> None:
     assert isinstance(answer, NoIdea)
     assert answer.exhausted
     assert answer.reason
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "DIM = 128\nHEAD_DIM = 0\n",
+        "BATCH = 64\nDEVICE_BATCH = 0\n",
+        "BATCH = 64\nDEVICE_BATCH = 'all'\n",
+        "WARMUP = 'no'\nWARMDOWN = 0.5\n",
+        "DIM = 'wide'\nDEPTH = 2\n",
+        f"DIM = 0x1{'0' * 400}\nDEPTH = 2\n",
+        "WINDOW = 'SL'\nDEPTH = 'deep'\n",
+        "WINDOW = 'SL'\nDEPTH = 1e999\n",
+        "WINDOW = 'SL'\nDEPTH = 2**62\n",
+    ],
+)
+def test_constants_that_make_no_sense_break_nothing(source: str) -> None:
+    """A zero to divide by, a text where a number belongs, or a number beyond all floats: there are moves, or there are none."""
+    assert not isinstance(mutate.propose(brief(source)), NoIdea) or not moves(constants(source))
 
 
 ODD = ["", "BATCH = 16", "X = 1", "A_LR = -0.0", "B_LR = 1e308", "C_DIM = 2**63", f"E_DIM = 1{'0' * 400}", "\f"]

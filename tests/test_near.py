@@ -160,6 +160,14 @@ def test_nearly_the_same_value_is_a_repeat(first: str, second: str, same: str) -
     assert how(edit("LR = 0.2", f"LR = {second}"), past("LR = 0.2", f"LR = {first}")) == same
 
 
+@pytest.mark.parametrize("huge", [f"0x1{'0' * 400}", "1e999", "2**(10**400)", "2.5**1e308", "1 << 0x1" + "0" * 400])
+def test_a_number_beyond_all_floats_is_compared_with_others(huge: str) -> None:
+    """It repeats itself, is near to no other number, and breaks nothing."""
+    assert how(edit("LR = 0.2", f"LR = {huge}"), past("LR = 0.2", f"LR = {huge}")) == "same"
+    assert how(edit("LR = 0.2", f"LR = {huge}"), past("LR = 0.2", "LR = 0.1")) == ""
+    assert how(edit("LR = 0.2", "LR = 0.1"), past("LR = 0.2", f"LR = {huge}")) == ""
+
+
 @pytest.mark.parametrize(
     ("old", "first", "second", "same"),
     [

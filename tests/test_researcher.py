@@ -23,6 +23,7 @@ from bot.loop import View, refresh, run
 from bot.minds import Server as Models
 from bot.minds import minds
 from bot.propose.money import Usage, cost
+from bot.propose.review import FORM
 from bot.report import status
 from bot.spending import FREE
 from bot.state import Campaign
@@ -238,6 +239,17 @@ def test_a_model_reviews(server: Server) -> None:
     assert "+A = 1.5" in prompts(server)[1] and "SECRET" not in json.dumps(server.asked[1])
     assert of(world, e.ProposalRefused)[0].reason == "the reviewer (model) refuses it: it looks ahead"
     assert (c.merged[0].review, c.merged[0].spent.calls, c.spent.calls) == ("approved by model", 2, 4)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_reviewer_knows_the_form_of_its_answer(server: Server, *, structured: bool) -> None:
+    """Where no schema says how to answer, words do."""
+    server.will(edit("A = 1", "A = 3"), chat(YES))
+    world, view = begin(memory_world(quality, SOURCE), server.url, 1, model__reviewer="r", model__structured=structured)
+    run(world, view)
+    _, asked = server.asked
+    assert ("response_format" in asked) is structured
+    assert (FORM in asked["messages"][0]["content"]) is not structured
 
 
 def test_without_a_review_by_the_model_the_rules_stand_and_that_is_told(server: Server) -> None:

@@ -190,13 +190,14 @@ def test_a_model_is_asked_after_the_rules_and_sees_no_reasoning() -> None:
         ("[]", NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
         ('{"approve": "true", "reasons": []}', NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
         ('{"approve": true}', NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
-        ('{"approve": false, "reasons": [" "]}', NotReviewed(reason="the model refused without a reason")),
+        ('{"approve": false, "reasons": [" "]}', Rejected(by="model", reasons=("the reviewer gave no reason",))),
+        ('{"approve": false, "reasons": []}', Rejected(by="model", reasons=("the reviewer gave no reason",))),
     ],
 )
 def test_an_answer_that_is_no_verdict_is_not_taken_for_one(
     answer: str | None, expected: Approved | Rejected | NotReviewed
 ) -> None:
-    """Only a plain yes or a no with a reason counts; then the rules stand alone, and the approval says why."""
+    """Only a plain yes or no counts; else the rules stand alone, and the approval says why."""
     assert read(answer) == expected
     after = SMALL.replace("BATCH = 16", "BATCH = 8")
     got = ByModel(ask=Model(answer)).review(SMALL, after, diff_of(SMALL, after), TRAINER, usd_left=LEFT)
@@ -215,6 +216,6 @@ def test_reasons_of_a_model_are_bounded_and_a_diff_is_never_cut() -> None:
     added = SMALL + f'NOTE = "{"x" * LONGEST_DIFF}"\n'
     fine = SMALL.replace("BATCH = 16", "BATCH = 8")
     got = ByModel(ask=model).review(SMALL, fine, diff_of(SMALL, added), TRAINER, usd_left=LEFT)
-    assert isinstance(got, Approved) and "characters" in got.note and (got.spent, model.asked) == (FREE, [])
+    assert isinstance(got, Rejected) and "cannot be reviewed" in got.reasons[0] and (got.spent, model.asked) == (FREE, [])
     asked = question("`" * 5 + "x" * (LONGEST_DIFF - 6) + "y", TRAINER)
     assert asked.count("y\n") and "Cut after" not in asked

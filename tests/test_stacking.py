@@ -10,6 +10,7 @@ from bot import events as e
 from bot.act import act
 from bot.actions import Action
 from bot.loop import View, run, step
+from bot.propose import Brief, NoIdea
 from bot.state import Campaign, Stage
 from bot.world import World
 from evaluator import gate
@@ -36,6 +37,36 @@ def test_winners_are_stacked_and_certified_together() -> None:
     certified = [x for x in of(world, e.Compared) if x.keep]
     assert certified and len(certified) < 4, "not one by one"
     check_history(world, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("nothing", "why"),
+    [
+        (NoIdea(reason="3 of 3 dollars are spent", halt="money"), "money"),
+        (NoIdea(reason="all was tried", exhausted=True), "exhausted"),
+        (NoIdea(reason="nothing comes to mind"), "refusals"),
+    ],
+)
+def test_a_stack_that_nothing_more_is_proposed_for_is_certified(nothing: NoIdea, why: str) -> None:
+    """Out of money, of ideas or of patience: what was accepted is certified and merged, and the campaign ends."""
+    world = memory_world(slightly)
+    view = start(world, 9, mode="stack", rule="refusals: 3")
+    until(world, view, e.Accepted, 2)
+    run(dataclasses.replace(world, proposer=Mute(answer=nothing)), view)
+    c = ended(world)
+    assert c.ended is not None and c.ended.why == why
+    assert [x.n for x in of(world, e.Merged)] == [x.n for x in of(world, e.Accepted)] != []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mute:
+    """A proposer with nothing to propose."""
+
+    answer: NoIdea
+    name: str = "mute"
+
+    def propose(self, _: Brief) -> NoIdea:
+        return self.answer
 
 
 def test_nothing_lands_before_it_is_certified() -> None:

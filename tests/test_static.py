@@ -40,6 +40,11 @@ def train(model, session):
         ("LR = 0.1", "LR = 0.1\nrandom_seed = 5", "seed"),
         ("return LR", "return (LR", "does not parse: line"),
         ("LR = 0.1", "LR = 0.1\0", "does not parse"),
+        ("return LR", "LR = 1\n    global LR", "does not parse: line 13: name 'LR' is assigned to before global declaration"),
+        ("(model, session)", "(model, model)", "duplicate argument"),
+        ("LR = 0.1", "return 0.1", "outside function"),
+        ("LR = 0.1", f"LR = {'-' * 20_000}1", "nested too deeply"),
+        ("LR = 0.1", f"LR = {'-' * 2_000}1", "nested too deeply"),
         ("# rate", f"# {'x' * MAX_BYTES}", "bytes"),
         ("LR = 0.1", "LR = '\ud800'", "UTF-8"),
     ],
@@ -57,6 +62,7 @@ def test_what_is_refused(old: str, new: str, word: str) -> None:
         ("return LR", "return LR * 2"),
         ("import torch", "import math\nimport torch"),
         ("return LR", "proceeds = 5\n    return LR + proceeds"),
+        ("return LR", "assert (LR, 'a tuple is always true')\n    return LR"),
     ],
 )
 def test_what_is_not(old: str, new: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,15 @@ def test_nothing_comes_twice_on_one_base_and_then_it_ends() -> None:
         tried |= {name}
     assert answer.exhausted and "2 constants" in answer.reason
     assert 2 <= len(tried) <= 3
+
+
+def test_what_repeats_an_earlier_idea_is_passed_over() -> None:
+    """What the check would refuse is not proposed: the next draw is, and none when all are repeats."""
+    first = ask()
+    other = tpe.propose(replace(brief(), refuses=lambda edits: "a repeat" if edits == first.edits else None))
+    assert isinstance(other, Idea) and other.edits != first.edits
+    nothing = tpe.propose(replace(brief(), refuses=lambda _: "a repeat"))
+    assert isinstance(nothing, NoIdea) and nothing.exhausted
 
 
 def test_it_is_a_function_of_the_brief() -> None:

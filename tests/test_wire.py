@@ -432,6 +432,35 @@ def test_no_body_breaks_the_door(body: object) -> None:
         assert isinstance(read(join(body if isinstance(body, list) else [body])), Answer | Trouble)
 
 
+OPAQUE = "AbC/123+xyz=="  # looks like no key
+QUOTED = f"{'x' * (replies.SAID - 24)} you sent {OPAQUE}!"
+QUOTES = {
+    "a refusal": (error(401, QUOTED), False),
+    "an error with status 200": (Reply(body=json.dumps({"error": {"message": QUOTED}}).encode()), False),
+    "a page": (Reply(body=f"<p>{QUOTED}".encode(), kind="text/html"), True),
+    "a refusal to answer": (chat(None, refusal=QUOTED), False),
+    "an answer": (chat(QUOTED), False),
+    "an error in a stream": (streamed(json.dumps({"error": {"message": QUOTED}})), True),
+    "an answer in pieces": (streamed(*pieces("you sent AbC/123", "+xyz==")), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", QUOTES)
+def test_our_key_comes_back_in_no_way(server: Server, way: str) -> None:
+    """Whatever it looks like, and wherever a server quotes it, also where its words are cut: in no part of it."""
+    reply, stream = QUOTES[way]
+    server.will(*[reply] * 9)
+    asked, _ = model(server.url, replace(WHOLE, stream=stream))
+    asked.client = asked.client.with_options(api_key=OPAQUE)
+    got = asked.ask(question())
+    assert "AbC/" not in repr(got) and "(key)" in repr(got)
+
+
+def test_a_key_that_is_a_common_word_stays_in_what_is_said() -> None:
+    """A local server's "none" is no secret, and a sentence without that word would be none."""
+    assert replies.harmless("there is none", "none") == "there is none"
+
+
 @pytest.mark.parametrize("said", [f"bad key {KEY}", "Bearer abcdef123456", "sk-***************6789 is wrong", "key-0123456789"])
 def test_a_key_that_a_server_quotes_is_not_passed_on(said: str) -> None:
     """What looks like a key is taken out of a server's words, and their length is bounded."""

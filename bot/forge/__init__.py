@@ -22,6 +22,10 @@ class ForgeError(Exception):
     """The forge did not do what it promises; the message says what and what to do."""
 
 
+class Gone(ForgeError):
+    """A thread that cannot be written to any more: deleted, moved away or locked. Nothing else depends on it."""
+
+
 class PullState(StrEnum):
     OPEN = "open"
     MERGED = "merged"

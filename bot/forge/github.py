@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.forge import CHECK, Check, ForgeError, Landed, NotMerged, Pull, PullState
+from bot.forge import CHECK, Check, ForgeError, Gone, Landed, NotMerged, Pull, PullState
 from bot.forge.limits import fit_body, fit_check, fit_title
 from bot.forge.rest import Refused, Rest, told
 from bot.forge.threads import Threads
 from bot.remote import ORIGIN, Busy, Remote
 
 OURS = "autoresearch/"
+SOON_SECONDS = 5.0  # in which GitHub mostly has caught up with itself
 AUTO_MERGE = """mutation($id: ID!, $head: GitObjectID!, $title: String!, $body: String!) {
   enablePullRequestAutoMerge(input: {pullRequestId: $id, expectedHeadOid: $head, mergeMethod: SQUASH,
     commitHeadline: $title, commitBody: $body}) { pullRequest { number } } }"""
@@ -137,7 +139,8 @@ class GitHubForge:
         names = [label["name"] for label in raw["labels"]]
         more = [label for label in self.threads.known(labels) if label not in names]
         if comment:
-            self.threads.say(number, "closing", comment)
+            with suppress(Gone):
+                self.threads.say(number, "closing", comment)
         if raw["state"] == "open":
             self._issue(number, state="closed", labels=names + more)
         elif more:
@@ -180,6 +183,9 @@ class GitHubForge:
             return stops
         title, _, body = message.partition("\n")
         asked = {"sha": head, "merge_method": "squash", "commit_title": title, "commit_message": body.strip()}
+        if raw.get("mergeable_state") == "blocked" and not raw.get("auto_merge"):
+            self.rest.sleep(SOON_SECONDS)  # our own check may have come a moment ago
+            raw = self._raw(number)
         if raw.get("mergeable_state") == "blocked":
             return self._wait(raw, asked, "the rules of the branch are not met yet")
         try:
@@ -193,9 +199,12 @@ class GitHubForge:
         number, branch = raw["number"], raw["head"]["ref"]
         if raw["state"] == "closed":
             return NotMerged(why="closed", detail=f"pull request {number} was closed")
+        tip = self._fetch_tip()
         if raw["head"]["sha"] != head:
+            if self.remote.repo.resolve(f"{ORIGIN}/{branch}") == head:
+                raise Busy(f"GitHub has not taken in the push to {branch} yet", SOON_SECONDS)
             return NotMerged(why="head", detail=f"{branch} is at {raw['head']['sha']}, what was judged is {head}")
-        if (tip := self._fetch_tip()) != onto:
+        if tip != onto:
             return NotMerged(why="moved", detail=f"{self.branch} is at {tip}, not at {onto}")
         if who := self._against(number):
             return NotMerged(why="vetoed", detail=f"{who}, who asked for changes")
@@ -219,7 +228,7 @@ class GitHubForge:
         if refusal.status == 405 and "not mergeable" in words and raw.get("mergeable") is False:
             return NotMerged(why="conflict", detail=refusal.words)
         if refusal.status == 409 or (refusal.status == 405 and re.search("was modified|not mergeable", words)):
-            return NotMerged(why="moved", detail=refusal.words)  # in this very moment, or not computed yet: look again
+            raise Busy(f"GitHub would not merge in this very moment, or has not computed yet ({refusal.words})", SOON_SECONDS)
         if refusal.status in (403, 405, 422):
             return self._wait(raw, asked, refusal.words)
         raise told(self.rest.name, f"merge pull request {raw['number']}", refusal)
@@ -233,8 +242,8 @@ class GitHubForge:
                     AUTO_MERGE, id=raw["node_id"], head=asked["sha"], title=asked["commit_title"], body=asked["commit_message"]
                 )
             except Refused as refusal:
-                if "clean status" in refusal.words:  # its rules are met by now: the next look merges it
-                    return NotMerged(why="moved", detail=refusal.words)
+                if "clean status" in refusal.words:
+                    raise Busy("its rules are met by now", SOON_SECONDS) from None
                 how = f"a person must merge it (auto-merge: {refusal.words})"
         return NotMerged(why="waits", detail=f"pull request #{number} waits: {words}; {how}")
 

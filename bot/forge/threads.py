@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.forge import ForgeError, Gone
 from bot.forge.labels import COLOURS, DESCRIPTIONS, OTHER
 from bot.forge.limits import fit_body
 from bot.forge.rest import Refused, Rest, told
 from bot.remote import Busy
 
+AGAIN_SECONDS = 3.0
 MARK = "<!-- autoresearch:{} -->\n"
 
 
@@ -32,7 +34,28 @@ class Threads:
         return user["login"] == self.me if self.me else user.get("type") == "Bot"
 
     def say(self, issue: int, tag: str, text: str) -> None:
-        """Make the one comment of ours that carries the hidden tag on that issue read `text`."""
+        """Make the one comment of ours that carries the hidden tag on that issue read `text`. Raises Gone."""
+        try:
+            self._say(issue, tag, text)
+        except ForgeError as error:
+            if self._is_gone(issue):
+                raise Gone(f"#{issue} was deleted, moved or locked: {error}") from None
+            raise
+
+    def _is_gone(self, issue: int) -> bool:
+        """Whether a refusal is for good: asked of the thread itself, twice, since GitHub also says 404 in passing."""
+        for pause in (AGAIN_SECONDS, 0.0):
+            try:
+                about = self.rest.get(f"{self.rest.repo}/issues/{issue}")
+            except Refused as refusal:
+                if refusal.status not in (404, 410):
+                    return False
+                self.rest.sleep(pause)
+                continue
+            return bool(about.get("locked")) or not str(about.get("repository_url", self.rest.repo)).endswith(self.rest.repo)
+        return True
+
+    def _say(self, issue: int, tag: str, text: str) -> None:
         marked = fit_body(MARK.format(tag) + text)
         if (issue, tag) not in self._comments:
             self._find_comment(issue, tag)

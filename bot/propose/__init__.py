@@ -63,9 +63,10 @@ class Brief:
 
     source: str
     instructions: str
-    direction: str
+    direction: str  # the issue that a campaign is for
     tried: frozenset[str]
     seed: int
+    hints: tuple[str, ...] = ()  # of people since then, the newest first
     history: tuple[str, ...] = ()
     digest: str = ""  # the same for a reader of texts, the most relevant first: it stands in for `history`
     material: tuple[tuple[str, str], ...] = ()  # (title, text) of what else is read: measured facts, notes, knowledge

@@ -58,7 +58,7 @@ def _child(brief: Brief, first: Winner, second: Winner) -> Idea | None:
         edits, edited = edits + fitted, after
     if not all(_is_there(edited, winner.edits) for winner in (first, second)):
         return None  # the second undid the first
-    if fault(brief.source, edited, brief.tried) or hash_of(edited) in brief.tried:
+    if fault(brief.source, edited, brief.tried) or hash_of(edited) in brief.tried or brief.refuses(edits):
         return None
     return _idea(first, second, there, edits)
 

@@ -14,6 +14,7 @@ from bot.report.quoting import one_line
 from bot.state import Candidate
 
 POINTS = 6  # of the loss curve
+NUMBER = r"\b(step|loss) (-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)(?=\s|$)"
 
 
 def facts(x: Candidate, metric: str = "val_bpb") -> str:
@@ -77,7 +78,7 @@ def _loss(log: str) -> str:
 
 
 def _point(line: str) -> tuple[float, float] | None:
-    found = {name: float(value) for name, value in re.findall(r"\b(step|loss) (-?\d[\d.]{0,20}(?:e[+-]?\d{1,3})?)(?=\s|$)", line)}
+    found = {name: float(value) for name, value in re.findall(NUMBER, line)}
     step, loss = found.get("step"), found.get("loss")
     return (step, loss) if step is not None and loss is not None and math.isfinite(step) and math.isfinite(loss) else None
 

@@ -38,9 +38,9 @@ def _number(node: ast.AST) -> int | float | None:
 
 def _computed(op: ast.operator, a: float, b: float) -> int | float | None:
     """None when the result is no plain number of a reasonable size."""
-    if isinstance(op, ast.Pow | ast.LShift) and abs(b) * math.log10(max(abs(a), 10)) > 100:
-        return None
     try:
+        if isinstance(op, ast.Pow | ast.LShift) and abs(b) * math.log10(max(abs(a), 10)) > 100:
+            return None
         value = _ARITHMETIC[type(op)](a, b)
     except (KeyError, ArithmeticError, ValueError, TypeError):
         return None

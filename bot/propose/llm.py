@@ -16,6 +16,7 @@ from bot.propose.proposal import Proposal
 from bot.propose.replies import KINDS, Answer, Trouble
 from bot.propose.wire import Ask, Model, Turn
 from bot.spending import FREE, Spent
+from bot.static import unchecked
 
 SHARES = (1.0, 0.5, 0.25, 0.0)  # of the history, from one to the next where the prompt is too long for the model
 
@@ -54,7 +55,10 @@ class Researcher:
             spent = spent + got.spent
             if isinstance(got, Trouble):
                 return NoIdea(reason=got.words, halt=_halt(got), spent=spent)
-            found = self._read(brief, got, base, seen)
+            try:
+                found = self._read(brief, got, base, seen)
+            except Exception as error:  # noqa: BLE001  what a model writes may be odd in ways that nobody thought of
+                found = unchecked(error)
             if isinstance(found, Idea):
                 return replace(found, spent=spent)
             fault = found

@@ -15,7 +15,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from bot.events import Edit
@@ -83,16 +83,16 @@ class Move:
 
 
 def propose(brief: Brief) -> Idea | NoIdea:
-    """A move that was not tried on this source, or NoIdea (exhausted) when none is left."""
+    """A move that was not tried on this source and repeats nothing, or NoIdea (exhausted) when none is left."""
     try:
         known = moves(constants(brief.source))
     except (SyntaxError, ValueError) as error:
         return NoIdea(reason=f"train.py does not parse, so its constants cannot be found: {error}", exhausted=True)
     base = hash_of(brief.source)
     drawn = sorted(known, key=lambda move: _wait(brief, base, move))
-    move = next((m for m in drawn if hash_of(apply(brief.source, (m.edit,)) or brief.source) not in brief.tried), None)
+    move = next((m for m in drawn if _is_new(brief, m)), None)
     if move is None:
-        return NoIdea(reason=f"all {len(known)} known moves were tried on this base", exhausted=True)
+        return NoIdea(reason=f"all {len(known)} known moves were tried on this base, or repeat what was tried", exhausted=True)
     return Idea(
         title=move.title,
         hypothesis=f"No model proposed this: it was drawn at random from a list of known moves. {move.why}",
@@ -100,6 +100,11 @@ def propose(brief: Brief) -> Idea | NoIdea:
         tags=(name, move.constant.name.lower()),
         proposer=name,
     )
+
+
+def _is_new(brief: Brief, move: Move) -> bool:
+    made = apply(brief.source, (move.edit,)) or brief.source
+    return hash_of(made) not in brief.tried and not brief.refuses((move.edit,))
 
 
 def _wait(brief: Brief, base: str, move: Move) -> float:
@@ -166,9 +171,9 @@ def _literal(written: str, value: Value) -> str:
 def moves(found: Iterable[Constant]) -> list[Move]:
     """All moves on these constants that keep CONSTRAINTS, none of them twice."""
     values = {constant.name: constant.value for constant in found}
-    small = float(values.get("DIM", math.inf)) <= SMALL
+    small = isinstance(width := values.get("DIM"), int) and width <= SMALL
     best = {(which, old, new): (weight, why) for which, old, new, weight, why in KNOWN if small}
-    typed = [(c, v, why) for c in found for v, why in _others(c, values) if _holds(values | {c.name: v}, c.name)]
+    typed = [(c, v, why) for c in found for v, why in _others(c, values) if holds(values | {c.name: v}, {c.name})]
     usual = OTHERS / max(1, sum((c.name, c.value, v) not in best for c, v, _ in typed))
     made = []
     for c, v, why in typed:
@@ -197,8 +202,8 @@ def _others(constant: Constant, values: Mapping[str, Value]) -> Iterator[tuple[V
 def _words(constant: Constant, values: Mapping[str, Value]) -> list[str]:
     """Attention spans: patterns that differ within the depth. Else what the comment of the line names in quotes."""
     value = str(constant.value)
-    if "WINDOW" in constant.name and value and set(value) <= set("SL"):
-        depth = int(values.get("DEPTH", 8))
+    depth = values.get("DEPTH", 8)
+    if "WINDOW" in constant.name and value and set(value) <= set("SL") and isinstance(depth, int) and depth <= DEEPEST:
         inner = {pattern: "".join(pattern[k % len(pattern)] for k in range(depth - 1)) for pattern in (value, *PATTERNS)}
         return list({spans: pattern for pattern, spans in reversed(inner.items()) if spans != inner[value]}.values())
     named = re.findall(r'"(\w+)"', constant.line.encode()[constant.end :].decode())
@@ -257,6 +262,7 @@ def _ratio(value: float) -> list[float]:
     return [other for other in (value / 2, value - 1, value + 1, value * 2) if other >= 1]
 
 
+DEEPEST = 1000  # layers; a pattern is written out for all of them
 LARGEST = 1e15  # beyond it a double is not exact, and no setting of a training is
 PATTERNS = ("L", "SL", "SSL", "SSSL", "SSSSL")
 LEFT_ALONE = r"SEED|FLOPS|VOCAB|^CPU_|(^|_)EPS$"  # luck, facts of a device, what the data prescribes, guards
@@ -284,9 +290,10 @@ CONSTRAINTS: tuple[tuple[tuple[str, ...], Callable[..., bool]], ...] = (
 )
 
 
-def _holds(values: Mapping[str, Value], moved: str) -> bool:
-    return all(
-        holds(*(values[which] for which in names))
-        for names, holds in CONSTRAINTS
-        if moved in names and all(which in values for which in names)
-    )
+def holds(values: Mapping[str, Value], moved: Set[str]) -> bool:
+    """Whether CONSTRAINTS on what was moved hold. Those on a text or on a division by zero do not."""
+    asked = [(names, rule) for names, rule in CONSTRAINTS if not moved.isdisjoint(names) and values.keys() >= set(names)]
+    try:
+        return all(rule(*(values[which] for which in names)) for names, rule in asked)
+    except (ArithmeticError, TypeError):
+        return False

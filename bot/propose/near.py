@@ -33,7 +33,7 @@ from functools import lru_cache
 from bot.events import Edit
 from bot.propose import apply
 from bot.propose.changes import Changes, Value, between, of, units
-from bot.propose.literals import Literal
+from bot.propose.literals import LARGEST, Literal
 from bot.propose.tried import FAILED, REFUSED, RUNNING, Tried
 
 NEAR = 0.15  # of the larger step: 0.2 -> 0.1 and 0.2 -> 0.11 are one idea, 0.2 -> 0.12 is another
@@ -117,7 +117,7 @@ def _nearly(a: Value, b: Value) -> bool:
     if _equal(a.new, b.new):
         return True
     numbers = [x for x in (a.old, a.new, b.old, b.new) if isinstance(x, int | float) and not isinstance(x, bool)]
-    if len(numbers) != 4 or not all(map(math.isfinite, numbers)) or 0 in (a.new, b.new):
+    if len(numbers) != 4 or not all(abs(x) < LARGEST for x in numbers) or 0 in (a.new, b.new):
         return False
     one, two = step(numbers[0], numbers[1], numbers), step(numbers[2], numbers[3], numbers)
     return one * two > 0 and abs(one - two) <= max(NEAR * max(abs(one), abs(two)), LEAST)

@@ -17,7 +17,7 @@ from bot.propose import Brief
 from bot.report.quoting import longest, visible
 from bot.static import MAX_BYTES
 
-DIRECTION, MATERIAL, TRACEBACK, ROW = 8_000, 20_000, 6_000, 400  # characters that are read of each
+DIRECTION, HINTS, MATERIAL, TRACEBACK, ROW = 8_000, 8_000, 20_000, 6_000, 400  # characters that are read of each
 
 SYSTEM = f"""You are the researcher of an automatic experiment: you improve train.py, the training script of a small language
 model, by one change at a time. Each change is trained for a fixed time, on a machine that you cannot see, and measured by a
@@ -95,9 +95,11 @@ def code(source: str) -> str:
 
 def _common(brief: Brief, source: str, share: float) -> tuple[Part, ...]:
     material = brief.material if share else ()
+    hints = "\n\n".join(brief.hints)
     return (
         Part("program.md", f"## Instructions from program.md\n\n{brief.instructions.strip()}"),
         Part("the issue", data("What this campaign is for, in the words of who asked for it", brief.direction, DIRECTION)),
+        *((Part("hints", data("Hints of people since then, the newest first", hints, HINTS)),) if hints else ()),
         Part("train.py", f"## train.py as it is now\n\n{code(source)}"),
         *(Part(title, data(title, text, MATERIAL)) for title, text in material),
     )

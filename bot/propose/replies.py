@@ -22,6 +22,7 @@ from bot.spending import FREE, Spent
 
 LONGEST = 400_000  # characters of one answer: a train.py has 64 KB at most
 SAID = 300  # characters of a server's own words that are passed on
+KEY = 6  # characters of the shortest key that is taken out wherever it stands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,9 +236,18 @@ def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
 
 
-def harmless(said: object) -> str:
-    """A server's words, in one line, harmless, and without what looks like a key: servers quote it."""
-    return re.sub(r"\b(sk|key|Bearer)[-_ ][\w*.-]{6,}", "(key)", one_line(_text(said), SAID))
+def harmless(said: object, key: str = "") -> str:
+    """A server's words, in one line, harmless, and without our key or what looks like one: servers quote it."""
+    return re.sub(r"\b(sk|key|Bearer)[-_ ][\w*.-]{6,}", "(key)", one_line(keyless(_text(said), key), SAID))
+
+
+def keyless(said: Any, key: str) -> Any:
+    """What a server sent, with our key nowhere in it. A key shorter than KEY is a word, such as the "none" of a local server."""
+    if isinstance(said, str):
+        return said.replace(key, "(key)") if len(key) >= KEY else said
+    if isinstance(said, Mapping):
+        return {keyless(name, key): keyless(value, key) for name, value in said.items()}
+    return [keyless(value, key) for value in said] if isinstance(said, list) else said
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

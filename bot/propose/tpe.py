@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bot.propose import Brief, Idea, NoIdea, Trial, apply
-from bot.propose.mutate import CONSTRAINTS, Constant, Move, Value, constants, moves
+from bot.propose.mutate import Constant, Move, Value, constants, holds, moves
 from bot.static import fault, hash_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def propose(brief: Brief, library: Callable[[], Any] = optuna_here) -> Idea | No
         idea = _idea(brief, drawn, by)
         if idea is not None:
             return idea
-    return NoIdea(reason=f"every value of {len(axes)} constants was tried on this base", exhausted=True)
+    return NoIdea(reason=f"every value of {len(axes)} constants was tried on this base, or is a repeat", exhausted=True)
 
 
 def space(found: Sequence[Constant], trials: Sequence[Trial] = ()) -> list[Axis]:
@@ -170,10 +170,13 @@ def _move(axis: Axis, value: Value) -> Move:
 
 
 def _idea(brief: Brief, drawn: list[Move], by: str) -> Idea | None:
-    """None unless it keeps what must hold, applies, and is new and sound."""
+    """None unless it keeps what must hold, applies, is new and sound, and repeats nothing."""
     edits = tuple(move.edit for move in drawn)
     edited = apply(brief.source, edits)
-    if not drawn or not _holds(brief.source, drawn) or fault(brief.source, edited, brief.tried):
+    moved = {move.constant.name: move.value for move in drawn}
+    if not drawn or not holds(values_of(brief.source) | moved, moved.keys()):
+        return None
+    if fault(brief.source, edited, brief.tried) or brief.refuses(edits):
         return None
     return Idea(
         title=", ".join(move.title for move in drawn),
@@ -182,13 +185,6 @@ def _idea(brief: Brief, drawn: list[Move], by: str) -> Idea | None:
         tags=(name, *(move.constant.name.lower() for move in drawn)),
         proposer=name,
     )
-
-
-def _holds(source: str, drawn: list[Move]) -> bool:
-    moved = {move.constant.name: move.value for move in drawn}
-    values = values_of(source) | moved
-    asked = [(names, holds) for names, holds in CONSTRAINTS if not moved.keys().isdisjoint(names) and values.keys() >= set(names)]
-    return all(holds(*(values[which] for which in names)) for names, holds in asked)
 
 
 def _failed(trials: Sequence[Trial]) -> int:

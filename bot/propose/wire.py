@@ -161,11 +161,12 @@ class Model:
         api = self.settings.api
         body = (chat_body if api == "chat" else response_body)(ask, extras)
         try:
-            return replies.READERS[api](self._streamed(body) if "stream" in extras else self._whole(body))
+            got = self._streamed(body) if "stream" in extras else self._whole(body)
+            return replies.READERS[api](replies.keyless(got, self.client.api_key))
         except openai.APIStatusError as error:
-            return _unknown(error, extras) or _refused(error, api)
+            return _unknown(error, extras) or _refused(error, api, self.client.api_key)
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError) as error:
-            return _broken(error)
+            return _broken(error, self.client.api_key)
 
     def _whole(self, body: dict[str, Any]) -> object:
         timeout = httpx2.Timeout(WHOLE * self.settings.seconds, connect=CONNECT_SECONDS)
@@ -229,7 +230,7 @@ def _schema(ask: Ask) -> dict[str, Any]:
 
 def _unknown(error: openai.APIStatusError, extras: frozenset[str]) -> str | None:
     """The extra that the server does not know; the schema, too, where it only says that it does not understand the call."""
-    kind = _refused(error, "").kind
+    kind = _refused(error, "", "").kind
     if kind not in ("request", "address", "server"):
         return None
     param = error.param if isinstance(error.param, str) else ""
@@ -237,9 +238,9 @@ def _unknown(error: openai.APIStatusError, extras: frozenset[str]) -> str | None
     return named or ("schema" if kind == "request" and "schema" in extras else None)
 
 
-def _refused(error: openai.APIStatusError, api: str) -> Trouble:
+def _refused(error: openai.APIStatusError, api: str, key: str) -> Trouble:
     kind = replies.refused_as(error.status_code, str(error.code or error.type or ""), _words(error))
-    said = replies.harmless(f"{error.status_code}: {_words(error)}")
+    said = replies.harmless(f"{error.status_code}: {_words(error)}", key)
     if kind == "address" and api == "responses":
         said = f"{said}; it may have /chat/completions only: try model.api: chat"
     after = replies.retry_after(error.response.headers.get("retry-after"))
@@ -253,15 +254,15 @@ def _words(error: openai.APIStatusError) -> str:
     return message if isinstance(message, str) else str(body or error.response.reason_phrase)
 
 
-def _broken(error: Exception) -> Trouble:
+def _broken(error: Exception, key: str) -> Trouble:
     """No reply that has a status. Only a connection that was never made is sure to have cost nothing."""
     cause = error.__cause__ or error
     if isinstance(error, openai.APITimeoutError | TooSlow | httpx2.TimeoutException):
         return Trouble(kind="timeout", sent=not isinstance(cause, httpx2.ConnectTimeout))
     if isinstance(error, openai.APIConnectionError | httpx2.HTTPError | httpx2.InvalidURL):
         never = isinstance(cause, httpx2.ConnectError | httpx2.InvalidURL | httpx2.UnsupportedProtocol)
-        return Trouble(kind="dropped", said=replies.harmless(str(cause)), sent=not never)
+        return Trouble(kind="dropped", said=replies.harmless(str(cause), key), sent=not never)
     if isinstance(error, openai.APIError):  # told within a stream
         kind = replies.refused_as(400, str(error.code or ""), error.message)
-        return Trouble(kind="server" if kind == "request" else kind, said=replies.harmless(error.message), sent=True)
+        return Trouble(kind="server" if kind == "request" else kind, said=replies.harmless(error.message, key), sent=True)
     return Trouble(kind="body", said=type(error).__name__, sent=True)
