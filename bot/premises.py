@@ -260,7 +260,7 @@ def _machines(place: Site) -> Row:
     online = [str(it["name"]) for it in runners if it["status"] == "online"]
     if online:
         return Row(name="machines", state="ok", found=f"{len(online)} online with the label {GPU}: {', '.join(online[:5])}")
-    fix = f"Settings, Actions, Runners: register one with the label {GPU} (docs/github.md); without one a run waits 6 hours, five times"
+    fix = f"Settings, Actions, Runners: register one with the label {GPU} (docs/github.md); until then runs wait"
     return Row(name="machines", state="missing", found=f"{len(runners)} with the label {GPU}, none online", fix=fix)
 
 
