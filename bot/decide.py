@@ -113,10 +113,8 @@ def _wind_down(c: Campaign, ending: e.Ending) -> Iterator[Action]:
         yield from (x for x in (*_going_on(c), *_openings(c), *proof(c)) if not (compared and isinstance(x, Say)))
     if c.learned < c.settled and not c.live:
         yield Learn(about=c.settled)
-    if c.said < c.news and not c.live:
-        yield Say(about=c.news)
-    if not c.live:
-        yield End(why=ending.why, reason=ending.reason)
+    if not c.live:  # one or the other: an end must not overtake last words that GitHub did not take at once
+        yield Say(about=c.news) if c.said < c.news else End(why=ending.why, reason=ending.reason)
 
 
 def _vetoes(c: Campaign) -> Iterator[Action]:

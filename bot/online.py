@@ -9,11 +9,11 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bot import events as e
 from bot.fold import fold
@@ -36,6 +36,7 @@ from runners.local import RunnerError, SandboxError
 PAUSES = (5.0, 20.0, 60.0)  # seconds, before GitHub is asked once more within one wake-up
 QUEUE_SECONDS = 6 * 3600.0  # that a run may wait for a GPU to be free
 POLL_SECONDS = 0.2
+T = TypeVar("T")
 PROPOSER = "mutate"  # until a campaign says whom it wants
 
 
@@ -49,15 +50,18 @@ def listen(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
         for line in rehearse(name, payload, text, machine.now()):
             screen.raw(line)
         return 0
-    for pause in (*PAUSES, None):
+    patiently(machine.sleep, lambda: _hear(options, machine, screen, name, payload))
+    return 0
+
+
+def patiently(sleep: Callable[[float], None], once: Callable[[], T]) -> T:
+    """Do something that may be done again, until GitHub takes it. Raises Busy after PAUSES: the next wake-up goes on."""
+    for pause in PAUSES:
         try:
-            _hear(options, machine, screen, name, payload)
-            return 0
+            return once()
         except Busy:
-            if pause is None:
-                raise
-            machine.sleep(pause)  # all of it may be done again
-    raise AssertionError("unreachable")
+            sleep(pause)
+    return once()
 
 
 def _hear(options: argparse.Namespace, machine: Machine, screen: Screen, name: str, payload: Any) -> None:
@@ -98,24 +102,19 @@ def settle(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
 
 
 def wake(world: World) -> Campaign | None:
-    """Do all that can be done now; the campaign whose turn it is then. Raises Busy when GitHub could not be asked, although we
-    waited: the next wake-up goes on."""
-    view = View()
-    held: list[Busy] = []
+    """Do all that can be done now; the campaign whose turn it is then. Raises Busy when GitHub could not be asked."""
+    view, held = View(), list[Busy]()
     world = replace(world, later=held.append)
-    for pause in PAUSES:
+
+    def once() -> Campaign | None:
         held.clear()
-        with suppress(Busy):
-            while step(world, view):
-                pass
-            if not held:
-                return view.state.active
-        world.sleep(pause)
-    while step(world, view):
-        pass
-    if held:
-        raise held[-1]
-    return view.state.active
+        while step(world, view):
+            held.clear()
+        if held:
+            raise held[-1]
+        return view.state.active
+
+    return patiently(world.sleep, once)
 
 
 def _world(machine: Machine, there: Connection, runner: Runner, screen: Screen) -> World:

@@ -111,6 +111,8 @@ def held(lab: Lab, undisturbed: list[tuple[object, ...]]) -> None:
     assert story(lab) == undisturbed
     marks = [text.split("-->")[0] for text in lab.comments(1) if "<!--" in text]
     assert len(marks) == len(set(marks)), "no comment of ours stands there twice"
+    (status,) = [text for text in lab.comments(1) if "autoresearch:1.1" in text]
+    assert "3 of 3 experiments done" in status and "95 % interval" in status, "the last words are there too"
     assert lab.double.violations == [] and lab.double.unknown == []
 
 

@@ -20,7 +20,7 @@ from bot.forge import ForgeError
 from bot.git import GitError
 from bot.log import BRANCH, LogDamaged, Moved
 from bot.loop import View, refresh, step
-from bot.platform import Platform
+from bot.platform import Platform, connect
 from bot.remote import Busy
 from tests.lab import SETUP, STATUS, Lab, open_lab, requests_of
 from tests.laptop import machine
@@ -311,14 +311,19 @@ def test_labels_that_were_deleted_come_back_with_their_colour(lab: Lab) -> None:
     assert lab.double.home.labels["autoresearch"].color == "5319e7"
 
 
-def test_a_renamed_repository_is_followed(lab: Lab) -> None:
+@pytest.mark.log
+def test_a_renamed_repository_is_followed(lab: Lab, tmp_path: Path) -> None:
     """The old name leads to the new one, for commands and for the loop."""
-    lab.say(1, "/autoresearch 2")
-    old = lab.double.repo
+    old = lab.platform()
     lab.double.rename("octo/laboratory")
-    there = Platform(name=old, token=lab.double.token("app"), api=lab.double.url, server=lab.double.url)
-    assert there.name != lab.double.repo
-    assert lab.drive().settled == 2
+    there = connect(old, tmp_path / "old", now=lambda: lab.now, sleep=lab.sleep)
+    assert (old.name, there.threads.rest.name) == ("octo/lab", "octo/laboratory")
+    lab.hear(lab.double.comment(1, "alice", "/autoresearch 1"), there)
+    assert there.log.read()[0], "it was written down where the repository is now"
+    assert lab.drive(lab.world(there)).settled == 1
+    (led,) = lab.double.violations  # the address that GitHub itself leads to is in no description of its
+    assert "/repositories/" in led
+    lab.double.violations.clear()
 
 
 def test_a_renamed_default_branch_is_followed(lab: Lab) -> None:
@@ -346,6 +351,12 @@ def test_a_locked_or_closed_issue(lab: Lab) -> None:
     lab.until(e.Opened)
     lab.hear(lab.double.close(1, "alice"))
     assert lab.drive().ended.reason.startswith("stopped by alice")  # type: ignore[union-attr]
+    second = lab.double.open_issue("alice", "Once more")
+    lab.say(second, "/autoresearch 9")
+    lab.double.lock(second)
+    there = len(lab.comments(second))
+    lab.hear(lab.double.comment(second, "alice", "/autoresearch stop"))
+    assert lab.drive().ended.why == "stopped" and len(lab.comments(second)) == there + 1  # type: ignore[union-attr]
     assert "nothing to do" in lab.hear(lab.double.comment(1, "alice", "/autoresearch 5"))[0]
 
 

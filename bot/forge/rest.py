@@ -58,8 +58,6 @@ class Rest:
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     pace: Pace = field(default_factory=Pace)
-    sent: int = 0
-    left: tuple[int, int] = (-1, -1)  # of the primary limit: requests left, of how many
     _busy_until: float = 0.0
     _wait: float = LEAST_WAIT
     _requester: Requester = field(init=False, repr=False)
@@ -124,15 +122,12 @@ class Rest:
     def _send(self, ask: Callable[[], tuple[dict[str, Any], Any]]) -> tuple[dict[str, Any], Any]:
         if (left := self._busy_until - self.now()) > 0:
             raise Busy("GitHub asked us to wait", left)
-        self.sent += 1
         try:
             headers, data = ask()
         except github.GithubException as error:
             raise self._explain(error) from None
         except (requests.RequestException, OSError, ValueError, AssertionError, RuntimeError) as error:
             raise Busy(f"{self.api} gave no answer that can be read ({type(error).__name__})", UNSURE_SECONDS) from None
-        finally:
-            self.left = self._requester.rate_limiting
         if isinstance(data, dict) and set(data) <= {"data", "url"} and isinstance(data.get("data"), str):
             raise Busy(f"{self.api} answered with something that is no JSON", UNSURE_SECONDS)
         if isinstance(data, dict) and data.get("message") == "Moved Permanently":
