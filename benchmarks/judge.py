@@ -83,7 +83,7 @@ def judged(bench: Bench, orders: Orders, checkpoint: int, data: Prepared) -> dic
         bench.start(role).ready(READY_SECONDS)
     warm = time.monotonic()
     a, _ = bench.take("a", bench.cores.candidate)
-    b, _ = bench.take("b", bench.cores.rest)
+    b, _ = bench.take("b", bench.cores.candidate)
     cpu, before = time.process_time(), b.box.cpu_seconds()
     terms = score.Terms(bos=data.bos, seconds=600.0, cpu=min(bench.cores.candidate))
     got = score.score(a, b, orders, checkpoint, [data.public], terms, progress=lambda done: None)

@@ -278,7 +278,7 @@ def _score_once(
     from evaluator import score
 
     a, _ = bench.take("a", bench.cores.candidate)
-    b, _ = bench.take("b", bench.cores.rest)
+    b, _ = bench.take("b", bench.cores.candidate)
     begun = time.monotonic()
 
     def progress(done: float) -> None:

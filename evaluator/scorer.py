@@ -23,7 +23,7 @@ from evaluator.wire import Child, Failed, Gone, Late, copied, shared
 from runners import Outcome
 
 SLOTS = 2  # one is computed while the other is read
-SLOT_BYTES = 2**24  # of distributions: more does not help on a CPU, where it would leave the cache anyway
+SLOT_BYTES = 2**22  # of distributions: what is computed, copied and read stays in the cache
 SLOT_TOKENS = 2**16  # of numbers and ends: 2 GB of logits on the device for a vocabulary of 8192
 DISTRIBUTIONS, NUMBERS, ENDS = "distributions", "numbers", "ends"
 
