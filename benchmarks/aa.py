@@ -4,7 +4,8 @@
 
 Real trainings on the CPU preset, the real judge and gate; each candidate only adds a constant that nothing reads. A handful of
 real campaigns proves no rate (benchmarks/gate.py simulates that by the thousand): it illustrates that real noise behaves.
-Resumable: campaigns that are in the results file are not run again, unless --again is given.
+Resumable: campaigns that are in the results file are not run again, unless --again is given. One that pauses because the machine
+is too busy goes on a minute later.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +22,14 @@ from _record import RESULTS, ROOT, write
 
 sys.path.insert(0, str(ROOT))
 
-from bot import demo
+from bot import campaign, demo
 from bot.__main__ import this_machine
 from bot.events import Edit
 from bot.propose import Brief, Idea, NoIdea
 from bot.screen import Screen
 from evaluator import gate
 
+PAUSE_SECONDS = 60.0
 Record = dict[str, object]
 
 
@@ -44,9 +47,12 @@ class Equal:
 
 def one(seed: int, experiments: int) -> Record:
     """One campaign in a scratch folder."""
-    machine = replace(this_machine(), proposers={"mutate": Equal()})
+    machine, screen = replace(this_machine(), proposers={"mutate": Equal()}), Screen(sys.stderr)
     with tempfile.TemporaryDirectory() as scratch:
-        _, c = demo.run(machine, Screen(sys.stderr), Path(scratch, "aa"), experiments, seed)
+        ws, c = demo.run(machine, screen, Path(scratch, "aa"), experiments, seed)
+        while c.paused:
+            time.sleep(PAUSE_SECONDS)
+            c = campaign.resume(ws, machine, screen)
     sigma, df = gate.sigma(c.ss, c.df, c.settings.gate)
     return {
         "seed": seed, "experiments": c.settled, "kept": c.counts.get("merged", 0), "outcomes": dict(c.counts),
