@@ -3,6 +3,9 @@
     python benchmarks/landscape.py              # 340 trainings of 5 s, about 38 minutes -> bot/data/landscape.jsonl
     python benchmarks/landscape.py --quick      # 3 of 2 s, on the screen only
 
+When all rows are there it lays a surface through them (bot/data/surface.json) and says how noisy they are and how far it is off
+(benchmarks/results/landscape.json).
+
 Each training is measured by the judge as a campaign would (startup, training, scoring, audit), warm. Which ones: _points.py.
 Failures are rows too. A void run says something of the machine alone: it is done again, after a pause, until it is not void, and
 is never written. Resumable at any moment: the file is complete after each row, and rows that are there are not run again. To go
@@ -25,8 +28,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
 
+from _laid import figures, laid, short  # noqa: E402
 from _points import Ask, following  # noqa: E402
 from _record import ROOT, commit  # noqa: E402
+from _record import write as record  # noqa: E402
 
 from bot import installed  # noqa: E402
 from bot.landscape import SHIPPED, BadLandscape, Landscape, Row, Value, read, write  # noqa: E402
@@ -36,6 +41,7 @@ from bot.propose.mutate import Move, constants  # noqa: E402
 from bot.runs import allowed  # noqa: E402
 from bot.settings import Settings  # noqa: E402
 from bot.static import hash_of  # noqa: E402
+from bot.surface import FITTED  # noqa: E402
 from runners import Job, Lost, Measurement, Outcome, Runner, Running  # noqa: E402
 
 PRESET = ROOT / "examples" / "cpu"
@@ -93,12 +99,11 @@ class Bench:
 
 def with_values(source: str, moved: Mapping[str, Value]) -> str:
     """The source with those constants. Raises KeyError for a constant that it has not."""
-    for name, value in moved.items():
-        constant = {found.name: found for found in constants(source)}[name]
-        edited = apply(source, (Move(constant=constant, value=value, weight=0.0, why="").edit,))
-        assert edited is not None  # constants() lists what can be edited
-        source = edited
-    return source
+    found = {constant.name: constant for constant in constants(source)}
+    edits = [Move(constant=found[name], value=value, weight=0.0, why="").edit for name, value in moved.items()]
+    edited = apply(source, tuple(edits))
+    assert edited is not None  # constants() lists what can be edited
+    return edited
 
 
 def values(source: str) -> dict[str, Value]:
@@ -155,15 +160,25 @@ def earlier(path: Path, new: Landscape) -> Landscape:
     return replace(found, head={**new.head, "device": found.head["device"]})
 
 
-def store(path: Path, found: Landscape) -> None:
+def store(path: Path, text: str) -> None:
     """The whole file or the one before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     with draft.open("w", encoding="utf-8") as file:
-        file.write(write(found))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def finish(path: Path, found: Landscape) -> None:
+    """Lay the surface, beside the landscape; write down the figures if it is the one that is shipped."""
+    made, off = laid(found)
+    store(path.with_name(FITTED.name), json.dumps(short(made)) + "\n")
+    told = short(figures(found, off))
+    if path == SHIPPED:
+        record("landscape", found.head["command"], told, n=len(found.rows))
+    print(json.dumps(told, indent=1))
 
 
 def settings(seconds: float) -> Settings:
@@ -191,7 +206,7 @@ def main() -> int:
         try:
             found = new if asked.again else earlier(asked.out, new)
             measure = Bench(runner=runner, settings=s, source=source)
-            for row in collect(found, asked.n, measure, lambda now: store(asked.out, now)):
+            for row in collect(found, asked.n, measure, lambda now: store(asked.out, write(now))):
                 words = f"{row.val_bpb:.4f}" if row.val_bpb is not None else f"{row.outcome}: {row.reason}"
                 print(f"{row.seed - FIRST_SEED + 1}/{asked.n} {row.why} {json.dumps(row.moved)} {words}", flush=True)
         except BadLandscape as error:
@@ -202,6 +217,8 @@ def main() -> int:
             return 130
         finally:
             runner.close()
+    if not asked.quick:
+        finish(asked.out, read(asked.out.read_text("utf-8")))
     return 0
 
 

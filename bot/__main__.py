@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from bot import campaign, commands, demo, installed
+from bot import box, campaign, commands, demo, installed
 from bot.commands import DONE, TOLD, say
 from bot.forge import ForgeError
 from bot.git import GitError
@@ -98,9 +98,10 @@ def this_machine() -> Machine:
         command=_command(sys.argv[0]), runners=installed.RUNNERS, proposers=installed.PROPOSERS, now=time.time, sleep=time.sleep,
         token=partial(secrets.token_hex, 16), seed=partial(secrets.randbits, 62), torch=installed.torch, sandbox=available,
         prepare=installed.prepare, platform=partial(_platform, environ), event=environ.get("GITHUB_EVENT_NAME", ""),
-        server=Server(base_url=environ.get("OPENAI_BASE_URL", ""), key=environ.get("OPENAI_API_KEY", "")),
+        server=Server(base_url=environ.get("OPENAI_BASE_URL", "").strip(), key=environ.get("OPENAI_API_KEY", "").strip()),
         event_file=environ.get("GITHUB_EVENT_PATH", ""), slack_token=environ.get("SLACK_BOT_TOKEN", ""),
         slack_webhook=environ.get("SLACK_WEBHOOK_URL", ""), slack_api=environ.get("SLACK_API_URL") or Machine.slack_api,
+        look=partial(box.look, tuple(environ), Path.home()),
     )  # fmt: skip
 
 
@@ -185,7 +186,10 @@ def _online(made: dict[str, Parser]) -> None:
     made["measure"].add_argument("--job", type=Path, metavar="FILE", help="what `job` wrote; nothing is done without the file")
     made["measure"].add_argument("--out", type=Path, metavar="FILE", help="where the result of that job goes")
     made["init"].add_argument("--app-id", type=_positive, default=0, metavar="N", help="the number of the App that is the bot")
-    made["doctor"].add_argument("--github", action="store_true", help="look at the repository there, and its limits, instead")
+    about = made["doctor"].add_mutually_exclusive_group()
+    about.add_argument("--github", action="store_true", help="look at the repository there, and its limits, instead")
+    about.add_argument("--runner", action="store_true", help="look at this machine as one that only measures, for a repository")
+    made["doctor"].add_argument("--out", type=Path, metavar="FILE", help="with --runner: where the reason goes if it is not fit")
     made["report"].add_argument("to", choices=("slack",), help="where it goes")
     made["report"].add_argument("--dry-run", action="store_true", help="only show what would be sent; needs no Slack")
 

@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 
 from bot import events as e
 from bot import summary
-from bot.loop import View, append, refresh, run
+from bot.aside import Aside, AtOnce
+from bot.loop import View, append, pay, refresh, run
 from bot.minds import minds
-from bot.preflight import check_machine, check_models, plan
+from bot.preflight import PROGRAM, check_machine, check_models, plan, program_now
 from bot.program import Settings
+from bot.report.bills import foreseen
 from bot.screen import Screen
+from bot.settings import offline
+from bot.spending import Meter
 from bot.state import Campaign
 from bot.words import plain
 from bot.workspace import Machine, Relation, Told, Workspace
@@ -60,6 +64,8 @@ def begin(
         )  # fmt: skip
         _write(seat, started)
         screen.happened(started)
+        if cost := foreseen(seat.view.state.campaigns[started.campaign]):
+            screen.line(f"models: {plain(cost, 1_000)}")
         _warn_unsandboxed(seat, wanted.program.settings)
         return _drive(seat, wanted.branch)
 
@@ -70,20 +76,24 @@ def resume(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
     waiting = ws.state().active
     if waiting is None:
         raise Told("no campaign is under way: `autoresearch run N` begins one of N experiments")
+    text, settings = "", offline(waiting.settings)
     if not waiting.stop:
-        check_models(machine, waiting.settings)
+        text, settings = program_now(ws, waiting)
+        if PROGRAM in ws.checkout.changes():
+            screen.line(f"{PROGRAM} has changes that are not committed: they do not count until they are", "yellow")
+        check_models(machine, settings)
         with screen.stages("preparing") as tell:
             check_machine(machine, waiting.settings, tell)
     with machine.interrupts.held(), ws.driving():
         branch = waiting.started.branch
         if ws.checkout.current_branch() == branch and ws.relation(branch) is Relation.AHEAD:
             ws.hand_over(branch)
-        seat = _sit(ws, machine, screen, branch, waiting.settings)
+        seat = _sit(ws, machine, screen, branch, settings)
         c = refresh(seat.world, seat.view).active
         if c is None or c.name != waiting.name:
             raise Told(f"campaign {waiting.name} ended in this very moment: `autoresearch status` shows how")
         screen.line(f"going on with campaign {c.name}: {c.settled} of {c.started.experiments} experiments done")
-        _write(seat, e.Resumed(campaign=c.name, at=machine.now(), by=machine.who))
+        _write(seat, e.Resumed(campaign=c.name, at=machine.now(), by=machine.who, program=text))
         _warn_unsandboxed(seat, waiting.settings)
         return _drive(seat, branch)
 
@@ -93,7 +103,7 @@ def stop(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
     c = ws.state().active
     if c is None:
         raise Told("no campaign is under way, so there is nothing to stop")
-    seat = _sit(ws, machine, screen, c.started.branch, c.settings)
+    seat = _sit(ws, machine, screen, c.started.branch, offline(c.settings))
     refresh(seat.world, seat.view)
     if not c.stop:
         _write(seat, e.StopRequested(campaign=c.name, at=machine.now(), by=machine.who))
@@ -113,7 +123,8 @@ def _wait_for_driver(seat: Seat, name: str) -> Campaign:
 
 
 def _sit(ws: Workspace, machine: Machine, screen: Screen, branch: str, settings: Settings) -> Seat:
-    """A world whose every look and every wait lets an interrupt in, and tells the screen."""
+    """A world whose every look and every wait lets an interrupt in, and tells the screen. Models are asked beside the loop, so
+    that a stop is seen within seconds."""
     progress: dict[str, Running] = {}
 
     def tell(c: Campaign, news: Running | e.Event | None) -> None:
@@ -126,16 +137,13 @@ def _sit(ws: Workspace, machine: Machine, screen: Screen, branch: str, settings:
         machine.sleep(seconds)
         machine.interrupts.check()
 
-    def clock() -> float:
-        machine.interrupts.check()
-        return machine.now()
-
-    mind = minds(settings, machine.proposers, machine.server, sleep=sleep, clock=clock)
+    meter = Meter()
+    mind = minds(settings, machine.proposers, machine.server, sleep=machine.sleep, meter=meter)
     runner = machine.runners[settings.runner](ws.store / "runs", machine.cache)
     world = World(
         log=ws.log(), code=ws.repo, forge=ws.forge(branch), runner=runner,
         proposer=mind.proposer, reviewer=mind.reviewer, mender=mind.mender, now=machine.now, sleep=sleep, token=machine.token,
-        tell=tell, progress=progress,
+        tell=tell, progress=progress, asked=Aside(meter) if settings.models else AtOnce(),
     )  # fmt: skip
     return Seat(ws=ws, machine=machine, screen=screen, world=world)
 
@@ -160,10 +168,12 @@ def _drive(seat: Seat, branch: str) -> Campaign:
             run(seat.world, seat.view)
     except (KeyboardInterrupt, BrokenPipeError):
         _end_runs(seat)
+        _pay(seat)
         summary.bring_home(seat.ws, seat.screen, branch)
         raise Interrupted(_interrupted(seat.view.state.active, seat.machine.command)) from None
     finally:
         seat.world.runner.close()
+    _pay(seat)
     c = summary.latest(seat.view.state)
     assert c is not None, "it was begun"
     summary.write_page(seat.ws, c)
@@ -178,6 +188,16 @@ def _end_runs(seat: Seat) -> None:
     for x in c.live.values() if c else ():
         if x.flight:
             seat.world.runner.cancel(x.flight.run)
+
+
+def _pay(seat: Seat) -> None:
+    """Write down what models cost whose answer nobody waits for any more: at most, where a call is still under way."""
+    spent, c = seat.world.asked.close(), refresh(seat.world, seat.view).active or summary.latest(seat.view.state)
+    if spent.calls and c:
+        seat.world.owed.append(e.Billed(campaign=c.name, at=seat.machine.now(), spent=spent))
+    while pay(seat.world, seat.view):
+        pass
+    refresh(seat.world, seat.view)
 
 
 def _interrupted(c: Campaign | None, command: str) -> str:

@@ -120,7 +120,8 @@ class Candidate:
     sha: str = ""  # where it is on the default branch, once it is there
     flight: Run | None = None
     redo: Run | None = None
-    losses: int = 0
+    losses: int = 0  # in a row, and why the last one
+    loss: str = ""
     voids: int = 0
     screen: float | None = None
     own: list[tuple[int, float]] = field(default_factory=list)

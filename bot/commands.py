@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from platform import node
 
 from bot import campaign, demo, doctor, looks, measuring, nightly, online, premises, rehearsal, reporting, summary
+from bot.fitness import unfit
 from bot.git import GitError
 from bot.report.quoting import visible
 from bot.screen import Screen
 from bot.state import Campaign
 from bot.workspace import Machine, Told, Workspace, find
+from runners.actions import to_lost
 
 Command = Callable[[argparse.Namespace, Machine, Screen], int]
 DONE, TOLD = 0, 1
@@ -125,7 +128,11 @@ def measure(options: argparse.Namespace, machine: Machine, screen: Screen) -> in
 def examine(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
     if options.github:
         return premises.examine(options, machine, screen)
-    rows = doctor.examine(machine, Path.cwd())
+    if options.out and not options.runner:
+        raise Told("--out belongs to --runner: the file in which a job leaves why it did not measure")
+    rows = (doctor.runner if options.runner else doctor.examine)(machine, Path.cwd())
+    if options.out and (why := unfit(rows)):
+        options.out.write_text(to_lost(f"{node()}: {why}"), "utf-8")
     if options.json:
         screen.raw(json.dumps([asdict(row) for row in rows], indent=1))
     else:

@@ -128,7 +128,8 @@ def _trouble(c: Campaign) -> Iterator[Action]:
         if x.voids > MAX_VOIDS:
             yield Pause(reason=f"the machine is too busy: the same run of candidate {x.n} was void {x.voids} times")
         if x.losses >= MAX_LOSSES:
-            yield Pause(reason=f"a run of candidate {x.n} was lost {x.losses} times in a row; see `autoresearch doctor`")
+            why = f"the last time because {x.loss}" if x.loss else "see `autoresearch doctor`"
+            yield Pause(reason=f"a run of candidate {x.n} was lost {x.losses} times in a row, {why}")
 
 
 def _landings(c: Campaign) -> Iterator[Action]:
@@ -174,7 +175,7 @@ def _rebases(c: Campaign) -> Iterator[Action]:
 
 def _starts(c: Campaign) -> Iterator[Action]:
     """Runs for the free places: what was begun goes on before anything new begins."""
-    if sum(1 for x in c.live.values() if x.flight) >= c.settings.parallel:
+    if sum(1 for x in c.live.values() if x.flight) >= c.places:
         return
     ready = [x for x in c.live.values() if not x.flight and (x.parent == c.tip or x.redo or x.comparison)]
     for x in sorted(ready, key=lambda x: (x.redo is None, not x.base, x.screen is None, x.n)):
@@ -255,7 +256,7 @@ def _preparations(c: Campaign) -> Iterator[Action]:
     yield from _openings(c)
     edits = [x for x in c.live.values() if x.edit]
     waiting = sum(1 for x in edits if x.stage in (Stage.PROPOSED, Stage.OPEN))
-    free = c.settings.parallel - sum(1 for x in c.live.values() if x.flight)
+    free = c.places - sum(1 for x in c.live.values() if x.flight)
     room = c.settled + len(edits) < c.started.experiments
     if room and waiting <= free and not c.dry:
         yield Propose(n=len(c.candidates), parent=c.tip, seed=seed_of(c.started.seed, "propose", c.proposals))

@@ -1,6 +1,6 @@
 """What this computer has and lacks, each with what to do about it. Looks only; changes nothing but a cache of prepared data.
 
-A row is `ok`, `warn` (it works, but worse) or `missing` (nothing can be measured without it).
+What the rows mean is in fitness.py.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import platform
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from bot import git
+from bot.box import busy
+from bot.fitness import Row, cores, findings
 from bot.log import LogDamaged
 from bot.minds import lacking
 from bot.preflight import LEAST_BYTES, PROGRAM
@@ -27,19 +27,7 @@ from runners.sandbox import kind
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES = 2**30
-BUSY = 0.25  # share of a core that others use; from there on numbers suffer
-LOOK_SECONDS = 0.5
 GPU_SECONDS = 20.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One thing that was looked at. `fix` is empty when there is nothing to do."""
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
 
 
 def examine(machine: Machine, path: Path) -> list[Row]:
@@ -52,10 +40,25 @@ def examine(machine: Machine, path: Path) -> list[Row]:
         _sandbox(machine, settings),
         *_disk(machine, path),
         _gpu(),
-        _cores(),
+        cores(busy()),
         _corpus(machine, settings),
         *_models(machine, settings),
         *_noise(path),
+    ]
+
+
+def runner(machine: Machine, path: Path) -> list[Row]:
+    """What a machine must have that only measures, as `path`, a checkout on it, asks for. Prepares nothing."""
+    settings = _settings(path)
+    device = settings.device if settings else "auto"
+    return [
+        _python(),
+        _git(path),
+        _torch(machine),
+        _sandbox(machine, settings),
+        _space("disk, here", path),
+        _kept(machine.cache),
+        *findings(machine.look(), device),
     ]
 
 
@@ -121,17 +124,26 @@ def _sandbox(machine: Machine, settings: Settings | None) -> Row:
     return Row(name="sandbox", state="missing" if needed else "warn", found="cannot be had: runs are unsandboxed", fix=reason)
 
 
-def _disk(machine: Machine, path: Path) -> Iterator[Row]:
-    for name, folder in (("disk, here", path), ("disk, cache", machine.cache)):
-        there = next(place for place in (folder, *folder.parents) if place.exists())
-        free = shutil.disk_usage(there).free
-        found = f"{free / 2**30:.1f} GB free at {there}"
-        if not os.access(there, os.W_OK):
-            yield Row(name=name, state="missing", found=f"{there} cannot be written", fix="change its rights, or use another")
-        elif free < LITTLE_BYTES:
-            yield Row(name=name, state="missing" if free < LEAST_BYTES else "warn", found=found, fix="free some space there")
-        else:
-            yield Row(name=name, state="ok", found=found)
+def _disk(machine: Machine, path: Path) -> list[Row]:
+    return [_space("disk, here", path), _space("disk, cache", machine.cache)]
+
+
+def _space(name: str, folder: Path) -> Row:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    found = f"{free / 2**30:.1f} GB free at {there}"
+    if not os.access(there, os.W_OK):
+        return Row(name=name, state="missing", found=f"{there} cannot be written", fix="change its rights, or use another")
+    if free < LITTLE_BYTES:
+        return Row(name=name, state="missing" if free < LEAST_BYTES else "warn", found=found, fix="free some space there")
+    return Row(name=name, state="ok", found=found)
+
+
+def _kept(cache: Path) -> Row:
+    """A cache that is only read is the safest one, if what is needed lies in it."""
+    if cache.is_dir() and any(cache.iterdir()) and not os.access(cache, os.W_OK):
+        return Row(name="disk, cache", state="ok", found=f"{cache} is only read: what was prepared there is used as it is")
+    return _space("disk, cache", cache)
 
 
 def _gpu() -> Row:
@@ -146,43 +158,6 @@ def _gpu() -> Row:
     if done.returncode:
         return Row(name="GPU", state="warn", found="nvidia-smi fails", fix=f"look at the driver: {done.stderr.strip()[:200]}")
     return Row(name="GPU", state="ok", found="; ".join(done.stdout.strip().splitlines()))
-
-
-def _cores() -> Row:
-    """The last allowed core trains the candidates: what else runs there is in every number."""
-    allowed = sorted(os.sched_getaffinity(0))
-    busy = _busy(allowed)
-    shares = ", ".join(f"{core}: {100 * busy[core]:.0f} %" for core in allowed[-8:])
-    found = f"{len(allowed)}, busy now: {shares}"
-    if len(allowed) == 1:
-        return Row(name="cores", state="warn", found=found, fix="the bot and its measurements share it: use two or more")
-    if busy[allowed[-1]] > BUSY:
-        fix = f"candidates train on core {allowed[-1]}: end what runs there (`top`), or expect noisy numbers"
-        return Row(name="cores", state="warn", found=found, fix=fix)
-    return Row(name="cores", state="ok", found=found)
-
-
-def _busy(cores: list[int]) -> dict[int, float]:
-    """Share of LOOK_SECONDS in which each core did something."""
-    before = _ticks()
-    time.sleep(LOOK_SECONDS)
-    after = _ticks()
-    shares = {}
-    for core in cores:
-        idle, total = (b - a for a, b in zip(before.get(core, (0, 0)), after.get(core, (0, 1)), strict=True))
-        shares[core] = 1 - idle / total if total > 0 else 0.0
-    return shares
-
-
-def _ticks() -> dict[int, tuple[int, int]]:
-    """Core -> (idle, all) clock ticks so far: the lines cpu0, cpu1 ... of proc(5) stat; idle and iowait are fields 4 and 5."""
-    found = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *numbers = line.split()
-        if name.startswith("cpu") and name[3:].isdecimal():
-            ticks = [int(number) for number in numbers[:8]]
-            found[int(name[3:])] = (ticks[3] + ticks[4], sum(ticks))
-    return found
 
 
 def _corpus(machine: Machine, settings: Settings | None) -> Row:

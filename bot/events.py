@@ -228,8 +228,20 @@ class Paused(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed(Event):
+    """`program` is program.md as it was then: what it says of who proposes, of models and of money holds from now on, since that
+    is what a pause may wait for. Empty: all stays as it was."""
+
     by: str
     cause: str = ""
+    program: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Billed(Event):
+    """Models were paid, and no other event tells of it: somebody else wrote first, or nobody waited for the answer any more. It
+    may follow the campaign's end."""
+
+    spent: Spent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from bot import events as e
 from bot import ideas, scores
 from bot.ideas import add, move
 from bot.program import Problems, parse
+from bot.settings import renewed
 from bot.spending import FREE
 from bot.state import STEPS, WITHDRAWN, Campaign, Candidate, Kind, Run, Stage, State, Unlisted, check_listed
 
@@ -41,7 +42,7 @@ def fold(happened: Iterable[e.Event], state: State | None = None) -> State:
 def check(c: Campaign, event: e.Event) -> None:
     """Raises Unlisted when this event cannot follow; changes nothing."""
     kind = type(event)
-    if c.ended is not None and kind is not e.UndoOpened:
+    if c.ended is not None and kind not in (e.UndoOpened, e.Billed):
         raise Unlisted(f"{kind.__name__} after the end of campaign {c.name}")
     if kind not in _APPLY:
         raise Unlisted(f"{kind.__name__} inside campaign {c.name}")
@@ -142,7 +143,7 @@ def _run_lost(c: Campaign, event: e.RunLost) -> None:
     if event.void:
         x.voids += 1
     else:
-        x.losses += 1
+        x.losses, x.loss = x.losses + 1, event.reason
 
 
 def _check_posted(c: Campaign, event: e.CheckPosted) -> None:
@@ -220,6 +221,11 @@ def _paused(c: Campaign, event: e.Paused) -> None:
 
 
 def _resumed(c: Campaign, event: e.Resumed) -> None:
+    if event.program:
+        program = parse(event.program, c.started.settings)
+        if isinstance(program, Problems):
+            raise Unlisted(f"the program.md with which campaign {c.name} was resumed does not suit this version: {program}")
+        c.settings = renewed(c.settings, program.settings)
     c.paused = ""
     c.turns += 1
     for x in c.live.values():
@@ -270,6 +276,7 @@ _APPLY: dict[type[e.Event], Callable[..., None]] = {
     e.StopRequested: _stop,
     e.Paused: _paused,
     e.Resumed: _resumed,
+    e.Billed: lambda c, event: None,  # what is spent is added up for every event
     e.Said: _said,
     e.Learned: _learned,
     e.Ending: _ending,

@@ -5,6 +5,8 @@
 One deed per look: after each event the state is folded again, or two winners of one batch would merge onto a stale base. The
 log is appended by compare-and-swap: when somebody else wrote first (a stop from another terminal), nothing is written, and the
 next look sees it. A wake-up means "look again", so a lost, doubled or late one costs nothing.
+
+What is lost with an event that was not written is what it cost: that is owed, and written down by the next look.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from bot.decide import decide
 from bot.fold import check, fold
 from bot.log import Moved, Position
 from bot.remote import Busy
+from bot.spending import FREE
 from bot.state import Campaign, State
 from bot.world import World
 
@@ -37,6 +40,7 @@ def refresh(world: World, view: View) -> State:
     """Fold what is new in the log."""
     happened, view.position = world.log.events_since(view.position)
     view.state = fold(happened, view.state)
+    world.owed[:] = [event for event in world.owed if event not in happened]  # it was written after all
     return view.state
 
 
@@ -46,14 +50,30 @@ def append(world: World, view: View, event: e.Event) -> bool:
         check(view.state.campaigns[event.campaign], event)
     try:
         world.log.append(event, view.position)
-    except Moved:
+    except (Moved, Busy) as error:
+        if getattr(event, "spent", FREE).calls:
+            world.owed.append(event)
+        if isinstance(error, Busy):
+            raise
         return False
+    return True
+
+
+def pay(world: World, view: View) -> bool:
+    """Write down what one event cost that is not in the log. True when something is owed."""
+    refresh(world, view)
+    if not world.owed:
+        return False
+    event = world.owed.pop(0)
+    append(world, view, e.Billed(campaign=event.campaign, at=world.now(), spent=getattr(event, "spent", FREE)))
     return True
 
 
 def step(world: World, view: View, deed: Deed = act) -> bool:
     """One look: the first action that yields an event is written down. True when something happened."""
-    campaign = refresh(world, view).active
+    if pay(world, view):
+        return True
+    campaign = view.state.active
     if campaign is None:
         return False
     for action in decide(campaign, world.now()):
@@ -66,7 +86,7 @@ def step(world: World, view: View, deed: Deed = act) -> bool:
             if append(world, view, event):
                 world.tell(campaign, event)
             return True
-    return False
+    return bool(world.owed)
 
 
 def run(world: World, view: View, deed: Deed = act) -> Campaign | None:

@@ -1,7 +1,7 @@
 """Who proposes, who reviews and who mends, as program.md says: built from settings, the offline proposers and a model's server.
 
-A key or a library that is lacking is told before anything starts (`lacking`); what goes wrong later pauses the campaign. The
-openai SDK is imported only where a model is asked: it takes half a second.
+What is lacking, or cannot be right (a key, an address, a library), is told before anything starts (`lacking`); what goes wrong
+later pauses the campaign. The openai SDK is imported only where a model is asked: it takes half a second.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from bot.propose import Mender, Proposer, review
 from bot.propose.mix import Mix, Part
+from bot.propose.replies import Answer
 from bot.propose.review import Reviewer
+from bot.report.quoting import one_line
 from bot.settings import Settings
-from bot.spending import prices
+from bot.spending import Meter, prices
+
+SHOWN = 120  # characters of an address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +49,50 @@ def lacking(settings: Settings, server: Server) -> str | None:
             f"program.md asks the model {names}, and no key for it is there: set OPENAI_API_KEY (and OPENAI_BASE_URL for a "
             "server other than OpenAI's; one of your own may need no key). Without a model: `proposer: mutate`, no model.reviewer"
         )
+    if settings.models and (wrong := _no_address(server.base_url) or _no_key(server.key)):
+        return wrong
     if "optuna" in settings.proposers and importlib.util.find_spec("optuna") is None:
         return "program.md asks optuna for proposals, and it is not installed: `pip install 'autoresearch-bot[search]'`"
     return None
 
 
+def _no_address(url: str) -> str | None:
+    """Why nobody can be asked there. It is shown, unless it has a password in it."""
+    if not url:
+        return None
+    shown, right = one_line(repr(url), SHOWN) if "@" not in url else "set", "Write it as https://HOST/v1 or http://HOST:PORT/v1"
+    if not url.isprintable() or " " in url or not url.isascii():
+        return f"OPENAI_BASE_URL is {shown}, and no address has such characters in it. {right}"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        return f"OPENAI_BASE_URL is {shown}, which is no address: {error}. {right}"
+    if parts.scheme not in ("http", "https") or not host:
+        return f"OPENAI_BASE_URL is {shown}, which does not begin with http:// or https:// and a host. {right}"
+    return None
+
+
+def _no_key(key: str) -> str | None:
+    """Why it cannot be one, without showing it: what no header takes."""
+    if key.isascii() and key.isprintable() and " " not in key:
+        return None
+    return "OPENAI_API_KEY holds characters that no key has, such as a space, a line end or a letter with an accent: copy it anew"
+
+
 def minds(
     settings: Settings, offline: Mapping[str, Proposer], server: Server, *,
-    sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic, meter: Meter | None = None,
 ) -> Minds:  # fmt: skip
-    """`offline` has the proposers that need no model, by name; `clock` is looked at whenever a piece of an answer comes."""
+    """`offline` has the proposers that need no model, by name; `clock` is looked at whenever a piece of an answer comes; `meter`
+    counts all calls."""
     if not settings.models:
         return Minds(proposer=_proposer(settings, offline))
     from bot.propose.llm import Researcher
     from bot.propose.wire import Ask, Model, Turn, connect
 
     client = connect(server.base_url, server.key, settings.model.seconds)
-    model = Model(settings=wired(settings), client=client, sleep=sleep, clock=clock)
+    model = Model(settings=wired(settings), client=client, sleep=sleep, clock=clock, meter=meter or Meter())
     researcher = Researcher(model=model)
 
     def ask(system: str, user: str, schema: Mapping[str, Any], usd_left: float | None) -> review.Told:
@@ -69,7 +101,9 @@ def minds(
             usd_left=usd_left,
         )  # fmt: skip
         got = model.ask(asked)
-        return review.Told(text=getattr(got, "text", None), spent=got.spent)
+        if isinstance(got, Answer):
+            return review.Told(text=got.text, spent=got.spent)
+        return review.Told(text=None, spent=got.spent, trouble=f"model.reviewer {asked.model}: {got.words}", halt=got.halt)
 
     return Minds(
         proposer=_proposer(settings, {**offline, researcher.name: researcher}),

@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bot import events as e
+from bot.act import act
+from bot.actions import Action
 from bot.fold import fold
 from bot.forge.fleet import WORKFLOW, Workflows
 from bot.hear import PROGRAM, Ears, hear, rehearse
 from bot.loop import View, step
+from bot.minds import lacking
 from bot.platform import Connection, by_git, connect
 from bot.remote import Busy
 from bot.report.status import upcoming
 from bot.runs import GRACE_SECONDS, job_of
 from bot.screen import Screen
+from bot.settings import Settings
 from bot.state import Campaign
 from bot.words import plain
 from bot.workspace import Machine, Told
@@ -96,19 +100,26 @@ def settle(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
     """One wake-up: bring in what a job has measured, then do all that can be done now; whatever takes time is asked for."""
     results = {options.run: options.result or Path("no result")} if options.run else {}
     with connected(machine) as there:
-        c = wake(_world(machine, there, ActionsRunner(fleet=fleet_of(there), results=results), screen))
+        world = _world(machine, there, ActionsRunner(fleet=fleet_of(there), results=results), screen)
+        c = wake(world, lambda settings: lacking(settings, machine.server))
     screen.line("no campaign is under way" if c is None else f"campaign {c.name}: {'; '.join(upcoming(c, plain))}")
     return 0
 
 
-def wake(world: World) -> Campaign | None:
-    """Do all that can be done now; the campaign whose turn it is then. Raises Busy when GitHub could not be asked."""
+def wake(world: World, lacks: Callable[[Settings], str | None] = lambda settings: None) -> Campaign | None:
+    """Do all that can be done now; the campaign whose turn it is then. What a campaign `lacks` to ask whom it wants pauses it
+    before anything is measured. Raises Busy when GitHub could not be asked."""
     view, held = View(), list[Busy]()
     world = replace(world, later=held.append)
 
+    def deed(world: World, c: Campaign, action: Action) -> e.Event | None:
+        waits = c.paused or c.stop or c.ending or c.broke
+        reason = None if waits else lacks(c.settings)
+        return e.Paused(campaign=c.name, at=world.now(), reason=reason) if reason else act(world, c, action)
+
     def once() -> Campaign | None:
         held.clear()
-        while step(world, view):
+        while step(world, view, deed):
             held.clear()
         if held:
             raise held[-1]

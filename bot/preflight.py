@@ -18,6 +18,7 @@ from pathlib import Path
 from bot import git
 from bot.minds import lacking
 from bot.program import Problems, Program, Settings, parse
+from bot.settings import renewed
 from bot.state import Campaign
 from bot.workspace import Machine, Relation, Told, Workspace
 
@@ -126,6 +127,16 @@ def read_program(text: str, overrides: Mapping[str, object]) -> Program:
         count = len(program.items)
         raise Told(f"program.md has {'a mistake' if count == 1 else f'{count} mistakes'}, mend and commit it:\n{said}")
     return program
+
+
+def program_now(ws: Workspace, c: Campaign) -> tuple[str, Settings]:
+    """The program.md with which a campaign goes on, and the settings that it has then: only who proposes, and what that may
+    cost, is read anew. An empty text where there is none any more. Raises Told."""
+    branch = c.started.branch
+    ours = ws.checkout.current_branch() == branch and ws.relation(branch) is Relation.AHEAD
+    repo, commit = (ws.checkout, ws.checkout.head()) if ours else (ws.repo, ws.forge(branch).tip())
+    text = repo.read(commit or "HEAD", PROGRAM) or ""
+    return text, renewed(c.settings, read_program(text, c.started.settings).settings) if text else c.settings
 
 
 def _folder(ws: Workspace, corpus: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from bot import rulesets
 from bot.answer import parse_default
-from bot.doctor import Row
+from bot.fitness import Row
 from bot.forge.labels import COLOURS
 from bot.forge.rest import Refused
 from bot.hear import PROGRAM
@@ -260,7 +260,7 @@ def _machines(place: Site) -> Row:
     online = [str(it["name"]) for it in runners if it["status"] == "online"]
     if online:
         return Row(name="machines", state="ok", found=f"{len(online)} online with the label {GPU}: {', '.join(online[:5])}")
-    fix = f"Settings, Actions, Runners: register one with the label {GPU} (docs/github.md); until then runs wait"
+    fix = f"Settings, Actions, Runners: register one with the label {GPU} (runners/README.md); until then runs wait"
     return Row(name="machines", state="missing", found=f"{len(runners)} with the label {GPU}, none online", fix=fix)
 
 

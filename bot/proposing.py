@@ -7,32 +7,33 @@ reviews and who mends is in World.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bot import actions as a
 from bot import events as e
 from bot import static
-from bot.briefing import brief, left, past
+from bot.briefing import brief, past
 from bot.log import KNOWLEDGE
-from bot.propose import Idea, NoIdea, apply
+from bot.propose import Brief, Idea, Mender, NoIdea, apply
 from bot.propose.near import near
 from bot.propose.proposal import contract_fault
-from bot.propose.review import TRAINER, Rejected, Reviewer, diff_of
+from bot.propose.review import TRAINER, NotReviewed, Rejected, Reviewer, diff_of
 from bot.propose.tried import Tried
+from bot.remote import Busy
 from bot.report import markdown
 from bot.spending import FREE, Spent
-from bot.state import Campaign, branch_of
+from bot.state import Campaign, Candidate, branch_of
 from bot.world import World, editable, source_at
 
 
 @dataclass
 class Memory:
-    """What edits of `source` are held against. Called, it says which earlier idea they repeat; it counts how often they did."""
+    """What edits of `source` are held against. Called, it says which earlier idea they repeat."""
 
     source: str
     past: tuple[Tried, ...]
     campaign: str
-    repeats: int = 0
     known: dict[tuple[e.Edit, ...], str | None] = field(default_factory=dict)
 
     def __call__(self, edits: tuple[e.Edit, ...]) -> str | None:
@@ -45,7 +46,6 @@ class Memory:
             found = near(self.source, edits, self.past, self.campaign)
         except Exception as error:  # noqa: BLE001  see check
             return static.unchecked(error)
-        self.repeats += found is not None
         return found.words if found else None
 
 
@@ -60,64 +60,113 @@ class Fine:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why it may not; `source` names what it would have made, see static.hash_of."""
+    """Why it may not; `source` names what it would have made, see static.hash_of. `halt`: nobody could review it, see NoIdea."""
 
     reason: str
+    halt: str = ""
     source: str = ""
     repeats: int = 0
     spent: Spent = FREE
 
 
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, and all that an idea is held against: texts and numbers of one moment, whatever happens until the answer."""
+
+    brief: Brief
+    memory: Memory
+    path: str  # of the file that is edited
+    parent: int  # the candidate whose code that is
+    who: tuple[str, str]  # the names of whoever proposes, and of whoever mends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The answer. Of what is no idea `checked` says why."""
+
+    question: Question
+    idea: Idea | NoIdea
+    checked: Fine | Refusal
+
+    @property
+    def spent(self) -> Spent:
+        return self.idea.spent + self.checked.spent
+
+    @property
+    def repeats(self) -> int:
+        return self.idea.repeats + (self.checked.repeats if isinstance(self.checked, Refusal) else 0)
+
+
 def propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
-    """One idea for the tip, as a candidate, a refusal or a pause."""
-    world = world.minded(world, c)
-    source = source_at(world, c, c.candidates[action.parent].sha)
-    tried = past(world.code, c)
-    memory = Memory(source, tried, c.name)
-    asked = brief(world.code, c, action.parent, action.seed, past=tried, learned=world.log.beside(KNOWLEDGE))
-    idea = world.proposer.propose(replace(asked, refuses=memory))
-    if isinstance(idea, NoIdea):
-        return _nothing(world, c, idea, memory.repeats)
-    checked = check(world.reviewer, c, idea, source, asked.tried, memory)
-    if isinstance(checked, Refusal):
-        return e.ProposalRefused(
-            campaign=c.name, at=world.now(), title=_storable(idea.title), reason=_storable(checked.reason), parent=action.parent,
-            source=checked.source, spent=idea.spent + checked.spent, repeats=memory.repeats + checked.repeats,
-        )  # fmt: skip
-    by = idea.proposer or world.proposer.name
+    """One idea for the tip, as a candidate, a refusal or a pause; None while somebody thinks. If there is another tip meanwhile
+    it is still one for the tip for which it was asked, like every candidate that waits."""
+    found = world.asked(f"{c.name}: propose", lambda: _proposal(world.minded(world, c), c, action))
+    if found is None:
+        return None
+    idea, checked, parent = found.idea, found.checked, found.question.parent
+    if isinstance(checked, Refusal) and checked.halt == "pause":
+        return _paused(world, c, found)
+    if isinstance(checked, Refusal) or isinstance(idea, NoIdea):
+        return _not_proposed(world, c, found)
+    by = idea.proposer or found.question.who[0]
     return e.Proposed(
-        campaign=c.name, at=world.now(), n=action.n, parent=action.parent, title=_storable(idea.title),
+        campaign=c.name, at=world.now(), n=action.n, parent=parent, title=_storable(idea.title),
         hypothesis=_storable(idea.hypothesis), edits=idea.edits, tags=tuple(map(_storable, idea.tags)), proposer=by,
-        source=static.hash_of(checked.edited), shorter=static.size(source) - static.size(checked.edited),
-        expected_effect=_storable(idea.expected_effect), spent=idea.spent + checked.spent, repeats=memory.repeats,
-        review=_storable(checked.review), repairs=c.settings.model.repairs if world.mender and world.mender.name == by else 0,
+        source=static.hash_of(checked.edited), shorter=static.size(found.question.brief.source) - static.size(checked.edited),
+        expected_effect=_storable(idea.expected_effect), spent=found.spent, repeats=found.repeats,
+        review=_storable(checked.review), repairs=c.settings.model.repairs if by == found.question.who[1] else 0,
     )  # fmt: skip
 
 
-def _nothing(world: World, c: Campaign, idea: NoIdea, repeats: int) -> e.Event:
-    reason = _storable(idea.reason)
-    if idea.halt == "pause":
-        return e.Paused(campaign=c.name, at=world.now(), reason=reason, spent=idea.spent)
+def _proposal(world: World, c: Campaign, action: a.Propose) -> Callable[[], Found]:
+    """Everything that is read of the campaign is read now."""
+    tried = past(world.code, c)
+    asked = brief(world.code, c, action.parent, action.seed, past=tried, learned=world.log.beside(KNOWLEDGE))
+    asked = replace(asked, source=source_at(world, c, c.candidates[action.parent].sha))
+    question = _question(world, c, asked, tried, action.parent)
+    return lambda: _answer(world.reviewer, question, world.proposer.propose(question.brief))
+
+
+def _question(world: World, c: Campaign, asked: Brief, tried: tuple[Tried, ...], parent: int) -> Question:
+    memory, who = Memory(asked.source, tried, c.name), (world.proposer.name, world.mender.name if world.mender else "")
+    return Question(brief=replace(asked, refuses=memory), memory=memory, path=editable(c), parent=parent, who=who)
+
+
+def _answer(reviewer: Reviewer, question: Question, idea: Idea | NoIdea) -> Found:
+    if isinstance(idea, NoIdea):
+        return Found(question=question, idea=idea, checked=Refusal(reason=idea.reason, halt=idea.halt))
+    return Found(question=question, idea=idea, checked=check(reviewer, question, idea))
+
+
+def _paused(world: World, c: Campaign, found: Found) -> e.Event:
+    reason = found.checked.reason if isinstance(found.checked, Refusal) else ""
+    return e.Paused(campaign=c.name, at=world.now(), reason=_storable(reason), spent=found.spent)
+
+
+def _not_proposed(world: World, c: Campaign, found: Found) -> e.Event:
+    """No idea, one that is refused, or one that nobody could review."""
+    idea, checked, parent = found.idea, found.checked, found.question.parent
+    assert isinstance(checked, Refusal)
     return e.ProposalRefused(
-        campaign=c.name, at=world.now(), title="no proposal", reason=reason, exhausted=idea.exhausted,
-        broke=idea.halt == "money", spent=idea.spent, repeats=repeats,
+        campaign=c.name, at=world.now(), title=_storable(idea.title) if isinstance(idea, Idea) else "no proposal",
+        reason=_storable(checked.reason), exhausted=isinstance(idea, NoIdea) and idea.exhausted and parent == c.tip,
+        broke=checked.halt == "money", parent=parent if isinstance(idea, Idea) else -1, source=checked.source, spent=found.spent,
+        repeats=found.repeats,
     )  # fmt: skip
 
 
-def check(
-    reviewer: Reviewer, c: Campaign, idea: Idea, source: str, tried: frozenset[str], memory: Memory
-) -> Fine | Refusal:  # fmt: skip
+def check(reviewer: Reviewer, question: Question, idea: Idea) -> Fine | Refusal:
     """Everything that can be known without a run: soundness, the contract, repeats; then the reviewer. Code that a model wrote
     may be odd in ways that nobody thought of: what breaks a check is refused, and the campaign goes on."""
     try:
-        return _check(reviewer, c, idea, source, tried, memory)
+        return _check(reviewer, question, idea)
     except Exception as error:  # noqa: BLE001  as said above
         return Refusal(reason=static.unchecked(error))
 
 
-def _check(
-    reviewer: Reviewer, c: Campaign, idea: Idea, source: str, tried: frozenset[str], memory: Memory
-) -> Fine | Refusal:  # fmt: skip
+def _check(reviewer: Reviewer, question: Question, idea: Idea) -> Fine | Refusal:
+    asked = question.brief
+    source, tried = asked.source, asked.tried
     edited = apply(source, idea.edits)
     fault = static.fault(source, edited, tried)
     if edited is None or fault:
@@ -125,13 +174,14 @@ def _check(
         return Refusal(reason=fault or "", source=made, repeats=int(made in tried and made != static.hash_of(source)))
     made = static.hash_of(edited)
     lost = contract_fault(edited) if contract_fault(source) is None else None
-    if words := lost or memory(idea.edits):
-        return Refusal(reason=words, source=made)
-    usd_left = left(c)
+    if words := lost or question.memory(idea.edits):
+        return Refusal(reason=words, source=made, repeats=int(not lost))
     seen = reviewer.review(
-        source, edited, diff_of(source, edited, editable(c)), replace(TRAINER, path=editable(c)), hoped=hoped(idea),
-        usd_left=None if usd_left is None else usd_left - idea.spent.usd,
+        source, edited, diff_of(source, edited, question.path), replace(TRAINER, path=question.path), hoped=hoped(idea),
+        usd_left=None if asked.usd_left is None else asked.usd_left - idea.spent.usd,
     )  # fmt: skip
+    if isinstance(seen, NotReviewed):
+        return Refusal(reason=seen.reason, halt=seen.halt, spent=seen.spent)
     if isinstance(seen, Rejected):
         return Refusal(reason=f"the reviewer ({seen.by}) refuses it: {'; '.join(seen.reasons)}", source=made, spent=seen.spent)
     return Fine(edited=edited, review=f"approved by {seen.by}" + (f"; {seen.note}" if seen.note else ""), spent=seen.spent)
@@ -145,33 +195,43 @@ def hoped(idea: Idea) -> float | None:
 
 def repair(world: World, c: Campaign, action: a.Repair) -> e.Event | None:
     """A candidate that crashed, mended by whom proposed it: the same branch, another commit. Killed before it was written down,
-    it is asked for again, and what was pushed is overwritten."""
+    it is asked for again, and what was pushed is overwritten. None while somebody thinks."""
     world, x = world.minded(world, c), c.candidates[action.n]
     if world.mender is None:
         return e.NotRepaired(campaign=c.name, at=world.now(), n=x.n, reason="who proposed it is not there any more")
-    source = source_at(world, c, x.on)
-    tried = tuple(row for row in past(world.code, c) if (row.campaign, row.n) != (c.name, x.n))
-    memory = Memory(source, tried, c.name)
-    asked = brief(world.code, c, x.parent, 0, past=tried, learned=world.log.beside(KNOWLEDGE))
-    asked = replace(asked, source=source, refuses=memory)
-    idea = world.mender.repair(asked, source, x.edits, f"{x.result.get('log_tail', '')}\n{x.fault}")
-    if isinstance(idea, NoIdea) and idea.halt == "pause":
-        return _nothing(world, c, idea, 0)
-    checked = _refused(idea) if isinstance(idea, NoIdea) else check(world.reviewer, c, idea, source, asked.tried, memory)
-    spent = idea.spent + checked.spent
+    mender = world.mender
+    found = world.asked(f"{c.name}: repair {x.n}, {x.head}", lambda: _mended(world, mender, c, x))
+    if found is None:
+        return None
+    idea, checked, spent = found.idea, found.checked, found.spent
+    if isinstance(checked, Refusal) and checked.halt == "pause":
+        return _paused(world, c, found)
     if isinstance(checked, Refusal) or isinstance(idea, NoIdea):
         reason = checked.reason if isinstance(checked, Refusal) else ""
         return e.NotRepaired(campaign=c.name, at=world.now(), n=x.n, reason=_storable(reason), spent=spent)
     head = world.code.commit_file(x.on, editable(c), checked.edited, markdown.commit_message(c, x), when=x.at)
-    world.forge.push(branch_of(c.name, x.n), head)
-    return e.Repaired(
+    mended = e.Repaired(
         campaign=c.name, at=world.now(), n=x.n, edits=idea.edits, base=x.on, head=head, guard=world.code.guard_of(head),
-        source=static.hash_of(checked.edited), shorter=static.size(source) - static.size(checked.edited), spent=spent,
+        source=static.hash_of(checked.edited), shorter=static.size(found.question.brief.source) - static.size(checked.edited),
+        spent=spent,
     )  # fmt: skip
+    try:
+        world.forge.push(branch_of(c.name, x.n), head)
+    except Busy:
+        world.owed.append(mended)  # it is asked for again
+        raise
+    return mended
 
 
-def _refused(idea: NoIdea) -> Refusal:
-    return Refusal(reason=idea.reason)
+def _mended(world: World, mender: Mender, c: Campaign, x: Candidate) -> Callable[[], Found]:
+    """As _proposal."""
+    tried = tuple(row for row in past(world.code, c) if (row.campaign, row.n) != (c.name, x.n))
+    asked = brief(world.code, c, x.parent, 0, past=tried, learned=world.log.beside(KNOWLEDGE))
+    question = _question(world, c, replace(asked, source=source_at(world, c, x.on)), tried, x.parent)
+    edits, log = x.edits, f"{x.result.get('log_tail', '')}\n{x.fault}"
+    return lambda: _answer(
+        world.reviewer, question, mender.repair(question.brief, question.brief.source, edits, log)
+    )  # fmt: skip
 
 
 def _storable(text: str) -> str:

@@ -15,14 +15,14 @@ from bot.fold import fold
 from bot.log import KNOWLEDGE
 from bot.minds import Minds, lacking, minds
 from bot.preflight import PROGRAM, read_program
-from bot.propose import Brief, NoIdea, apply, money, prompt
+from bot.propose import NoIdea, apply, money, prompt
 from bot.propose.prompt import Part
 from bot.propose.review import diff_of
-from bot.proposing import Memory, Refusal, check
+from bot.proposing import Memory, Question, Refusal, check
 from bot.report import count
 from bot.report.bills import bill, usd
 from bot.screen import Screen
-from bot.spending import prices
+from bot.spending import Spent, prices
 from bot.state import Campaign
 from bot.words import plain
 from bot.workspace import Machine, Told, Workspace
@@ -48,7 +48,9 @@ def rehearse(ws: Workspace, machine: Machine, screen: Screen, overrides: Mapping
         screen.line(f"\nNobody is asked: {reason or '--offline'}.", "yellow")
         return
     mind = minds(c.settings, machine.proposers, machine.server, sleep=machine.sleep)
-    _show_proposal(screen, c, mind, asked, Memory(asked.source, tried, c.name))
+    memory = Memory(asked.source, tried, c.name)
+    asked = replace(asked, refuses=memory)
+    _show_proposal(screen, mind, Question(brief=asked, memory=memory, path=c.settings.editable[0], parent=c.tip, who=("", "")))
 
 
 def _imagined(ws: Workspace, overrides: Mapping[str, object]) -> Campaign:
@@ -82,22 +84,28 @@ def _show_prompt(screen: Screen, c: Campaign, parts: tuple[Part, ...]) -> None:
     price = table.get(c.settings.model.proposer or "") if not isinstance(table, str) else None
     screen.line(f"=== in all: about {money.about(texts):,} tokens, at most {money.ceiling(texts):,}", "bold")
     for experiments in (1, 50):
-        guess = money.estimate(experiments, texts, price, c.spent, c.settled)
+        guess = money.estimate(experiments, money.about(texts), price, c.spent, c.settled)
         cost = "no price in money.prices" if guess.usd is None else f"about {usd(guess.usd)}"
         screen.line(f"{count(experiments, 'experiment')}: about {guess.tokens:,} tokens, {cost} ({guess.why})")
 
 
-def _show_proposal(screen: Screen, c: Campaign, mind: Minds, asked: Brief, memory: Memory) -> None:
+def _show_proposal(screen: Screen, mind: Minds, question: Question) -> None:
     """What is proposed, as a diff, and whether it would be run."""
-    idea = mind.proposer.propose(replace(asked, refuses=memory))
+    source, idea = question.brief.source, mind.proposer.propose(question.brief)
     if isinstance(idea, NoIdea):
-        screen.line(f"\ncost: {bill(idea.spent) or 'nothing'}")
+        screen.line(f"\ncost: {_paid(idea.spent)}")
         raise Told(f"no proposal: {idea.reason}")
-    checked = check(mind.reviewer, c, idea, asked.source, asked.tried, memory)
+    checked = check(mind.reviewer, question, idea)
     would = f"would be refused: {checked.reason}" if isinstance(checked, Refusal) else f"would be run; {checked.review}"
     screen.line(f"\nproposed by {idea.proposer or mind.proposer.name}: {plain(idea.title)}", "bold")
     rows = {"hypothesis": idea.hypothesis, "expected": idea.expected_effect, "tags": ", ".join(idea.tags), "it": would}
-    for name, text in (rows | {"cost": bill(idea.spent + checked.spent)}).items():
+    for name, text in rows.items():
         if text:
             screen.line(f"{name}: {plain(text, WIDTH)}")
-    screen.line(f"\n{diff_of(asked.source, apply(asked.source, idea.edits) or asked.source, c.settings.editable[0])}")
+    screen.line(f"\n{diff_of(source, apply(source, idea.edits) or source, question.path)}")
+    screen.line(f"cost: {_paid(idea.spent + checked.spent)}")
+
+
+def _paid(spent: Spent) -> str:
+    """Nothing of it is written down: that is said, since it is paid."""
+    return f"{bill(spent)}; it is paid, and in the books of no campaign and no cap" if spent.calls else "nothing"

@@ -78,7 +78,7 @@ def _failed(x: Candidate, run: Run, event: e.Measured) -> None:
     if run.subject == x.n:
         x.outcome, x.fault, x.result = event.outcome, event.reason, event.result
     else:
-        x.redo, x.losses = run, x.losses + 1
+        x.redo, x.losses, x.loss = run, x.losses + 1, event.reason
 
 
 def _score(c: Campaign, subject: Candidate, score: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.gate import GateSettings
@@ -183,3 +183,13 @@ class Settings:
         """Every model that may be asked anything, each once."""
         named = (self.model.proposer if "llm" in self.proposers else None, self.model.reviewer)
         return tuple(dict.fromkeys(name for name in named if name))
+
+
+def renewed(old: Settings, new: Settings) -> Settings:
+    """Those of a campaign that goes on: who proposes, and what that may cost, is as `new` has it. What is measured stays."""
+    return replace(old, proposer=new.proposer, mix=new.mix, model=new.model, money=new.money)
+
+
+def offline(settings: Settings) -> Settings:
+    """The same with nobody to ask: for a campaign that only ends, whatever is wrong with keys and addresses."""
+    return replace(settings, proposer="mutate", model=replace(settings.model, proposer=None, reviewer=None))

@@ -1,4 +1,7 @@
-"""What was spent on models, and what program.md says of their prices. Pure; what a call may cost is in bot/propose/money.py."""
+"""What was spent on models, and what program.md says of their prices. Pure; what a call may cost is in bot/propose/money.py.
+
+A call is paid whether or not its answer comes to anything, so a Meter counts calls, and the log is held against it.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,40 @@ class Spent:
     def __add__(self, other: Spent) -> Spent:
         return Spent(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(**{f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self)})
+
 
 FREE = Spent()
+
+
+class Closed(Exception):
+    """Nobody waits for the answer any more, so the call is not made."""
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """All calls of one process, one after the other: what they have cost, and at most the one that is under way. Whoever reads it
+    may be in another thread than whoever calls."""
+
+    sums: tuple[Spent, Spent] = (FREE, FREE)  # what is paid, and what is at risk: one value, so that both are of one moment
+    closed: bool = False
+
+    def begin(self, worst: Spent) -> None:
+        """A call is made. Raises Closed."""
+        self.sums = (self.sums[0], worst)
+        if self.closed:
+            self.sums = (self.sums[0], FREE)
+            raise Closed
+
+    def end(self, cost: Spent) -> None:
+        """It is over."""
+        self.sums = (self.sums[0] + cost, FREE)
+
+    @property
+    def most(self) -> Spent:
+        """What it is all going to cost at most."""
+        return self.sums[0] + self.sums[1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,12 @@ class Campaign:
         return self.settled + ended + ablated + self.turns
 
     @property
+    def places(self) -> int:
+        """How many measurements may be under way. On an issue it is one more than there are devices: GitHub keeps it in the queue
+        of the runners, so that none of them waits while a result is judged."""
+        return self.settings.parallel + bool(self.started.issue)
+
+    @property
     def withdrawn(self) -> int:
         return sum(self.counts.get(why, 0) for why in WITHDRAWN)
 

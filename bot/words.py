@@ -90,6 +90,7 @@ _WORDS: dict[type[e.Event], Callable[[Any, str], str]] = {
     e.StopRequested: lambda x, who: f"stop asked for by {plain(x.by)}",
     e.Paused: lambda x, who: f"paused: {plain(x.reason)}",
     e.Resumed: lambda x, who: f"resumed by {plain(x.by)}",
+    e.Billed: lambda x, who: f"paid for an answer of a model that came to nothing{_cost(x.spent)}",
     e.ComparisonOpened: lambda x, who: f"to be measured once more, on fresh seeds: {plain(x.title)}",
     e.Compared: lambda x, who: f"measured once more: {plain(x.reason)}",
     e.Ending: lambda x, who: f"no new experiment begins: {plain(x.reason)}",

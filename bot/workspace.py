@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bot import git
+from bot.fitness import Facts
 from bot.fold import fold
 from bot.forge.local import LocalForge
 from bot.interrupts import Interrupts
@@ -61,6 +62,7 @@ class Machine:
     torch: Callable[[], str | None]  # None: it is there; else what to do
     sandbox: Callable[[], str | None]  # likewise
     prepare: Callable[[str, Path, Callable[[str, float], None]], str | None]  # corpus, cache, tell(stage, done) -> likewise
+    look: Callable[[], Facts]  # at the machine itself
     platform: Callable[[], Platform] = _nowhere
     event: str = ""  # the name of the webhook that started us
     event_file: str = ""  # and its payload

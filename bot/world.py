@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot import events as e
+from bot.aside import Asked, AtOnce
 from bot.forge import Forge, ForgeError
 from bot.log import Log
 from bot.propose import Mender, Proposer, review
@@ -46,6 +47,8 @@ class World:
     poll_seconds: float = 0.2  # how soon a stop, a veto or a result is seen, where looking costs nothing
     queue_seconds: float = 0.0  # how long a run may wait for a machine before it begins
     progress: dict[str, Running] = field(default_factory=dict)  # newest word of each run in flight, for people only
+    asked: Asked = field(default_factory=AtOnce)  # how questions are put that take long
+    owed: list[e.Event] = field(default_factory=list)  # models were paid for these, and they are not in the log
 
 
 def editable(c: Campaign) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from bot.__main__ import main, this_machine
 from bot.forge.rest import Pace
 from runners.scripted import ScriptedRunner
+from tests.laptop import WELL
 from tests.worlds import Knobs, Luck
 
 
@@ -24,5 +25,6 @@ if __name__ == "__main__":
     real = this_machine()
     sys.exit(main(sys.argv[1:], replace(
         real, runners={"local": lambda home, cache: ScriptedRunner(Luck(better))}, proposers={"mutate": Knobs()}, seed=lambda: 7,
-        prepare=lambda corpus, cache, tell: None, platform=lambda: replace(real.platform(), pace=Pace(requests=0, writes=0)),
+        prepare=lambda corpus, cache, tell: None, look=lambda: WELL, torch=lambda: None,
+        sandbox=lambda: None, platform=lambda: replace(real.platform(), pace=Pace(requests=0, writes=0)),
     )))  # fmt: skip

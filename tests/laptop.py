@@ -20,6 +20,7 @@ from typing import Any
 
 from bot import git, installed
 from bot.__main__ import main, this_machine
+from bot.fitness import Clock, Facts, Gpu, Torch
 from bot.workspace import Machine
 from runners import Job, Running
 from runners.scripted import Result, ScriptedRunner, measurement
@@ -36,6 +37,12 @@ Make it better.
 """
 SOURCE = "DEPTH = 2  # layers\nDIM = 128  # width\nMLP_RATIO = 4  # of the MLP\nSOFTCAP = 15  # of the logits\nROPE_BASE = 1000\n"
 
+WELL = Facts(
+    gpus=(Gpu(name="NVIDIA H100", driver="570.86", total=81559, used=4),), card=True, clock=Clock(kept=True, error=0.004),
+    torch=Torch(version="2.13.0+cu128", cuda="12.8", sees=1), pinned="2.13.0", groups=True, busy={0: 0.5, 1: 0.0}, names=(),
+    root=False, member=("runner", "video"),
+)  # fmt: skip
+
 
 def better(job: Job) -> Result:
     """Every version of train.py differs in quality, most are worse than the first, the seed matters little."""
@@ -51,6 +58,7 @@ def machine(folder: Path, script: Callable[[Job], Result] = better, **others: An
         "runners": {"local": lambda home, cache: ScriptedRunner(script)}, "proposers": installed.PROPOSERS, "now": time.time,
         "sleep": lambda seconds: time.sleep(min(seconds, 0.01)), "token": lambda: next(tokens), "seed": lambda: 5,
         "torch": lambda: None, "sandbox": lambda: None, "prepare": lambda corpus, cache, tell: None,
+        "look": lambda: WELL,
     }  # fmt: skip
     return Machine(**fields | others)
 
@@ -112,6 +120,6 @@ def copied(folder: Path, into: Path) -> Path:
 if __name__ == "__main__":
     real = this_machine()
     script = Slow(float(os.environ.get("SECONDS", "0")), os.environ.get("FILL", ""))
-    ours = machine(real.cache, script, sleep=time.sleep, cache=real.cache, interrupts=real.interrupts)
+    ours = machine(real.cache, script, sleep=time.sleep, cache=real.cache, interrupts=real.interrupts, server=real.server)
     real.interrupts.install()
     sys.exit(main(sys.argv[1:], ours))

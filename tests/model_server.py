@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from bot.propose.money import Price
@@ -42,13 +42,15 @@ def model(url: str, settings: ModelSettings = WHOLE, *, seconds: float = 5.0, lu
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """`missing`: so many bytes more are announced than are sent, and then the connection ends."""
+    """`missing`: so many bytes more are announced than are sent, and then the connection ends. `held`: it comes once that is
+    set."""
 
     body: bytes
     status: int = 200
     kind: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
     missing: int = 0
+    held: Event | None = None
 
 
 @dataclass
@@ -72,13 +74,16 @@ def serving() -> Iterator[Server]:
             server.paths.append(self.path)
             server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             reply = server.replies.pop(0) if server.replies else error(500, "nothing more to say")
+            if reply.held:
+                reply.held.wait(60)
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.kind)
             self.send_header("Content-Length", str(len(reply.body) + reply.missing))
             for name, value in reply.headers:
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(reply.body)
+            with suppress(ConnectionError):  # nobody waits for it any more
+                self.end_headers()
+                self.wfile.write(reply.body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

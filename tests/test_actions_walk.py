@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from bot import events as e
 from bot.forge import CHECK
 from bot.widths import REQUESTS, WRITES
 from tests.hosted import Actions, opened
+from tests.laptop import WELL
 from tests.slack_server import TOKEN, Slack, serving
+from tests.worlds import TRAIN
 
 
 def kinds(actions: Actions) -> Counter[str]:
@@ -66,7 +69,28 @@ def test_the_gpu_machine_needs_no_token(actions: Actions) -> None:
     for _ in range(2):
         actions.one()
     commands = [command.split()[0] for command, _ in actions.ran]
-    assert commands[:4] == ["hear", "settle", "job", "measure"] and statuses(actions) == {0}
+    assert commands[:5] == ["hear", "settle", "doctor", "job", "measure"] and statuses(actions) == {0}
+
+
+def test_a_machine_that_is_unfit_ends_in_a_pause_that_says_why(actions: Actions) -> None:
+    """Its driver is gone: five jobs fail before they read a run, then the campaign pauses with the machine's own words, nothing
+    rings any more, and once it is mended `resume` goes on with the same run to the end."""
+    actions.machines["look"] = lambda: replace(WELL, gpus="nvidia-smi does not answer: no devices were found")
+    actions.say(1, "/autoresearch 1")
+    actions.drain()
+    asked = [run["inputs"]["run"] for run in actions.lab.double.home.dispatches if run["inputs"]["run"]]
+    c = actions.lab.state().campaigns["1.1"]
+    assert len(asked) == len(set(asked)) == kinds(actions)["RunLost"] == 5
+    assert "job" not in {command.split()[0] for command, _ in actions.ran}
+    assert "lost 5 times in a row" in c.paused and "no devices were found" in c.paused and "install the driver" in c.paused
+    assert any("no devices were found" in text for text in actions.lab.comments(1))
+    actions.tick()
+    assert actions.drain() == 0
+    del actions.machines["look"]
+    actions.say(1, "/autoresearch resume")
+    actions.drain()
+    c = actions.lab.state().campaigns["1.1"]
+    assert c.ended is not None and c.settled == 1 and kinds(actions)["RunLost"] == 5
 
 
 def test_a_machine_that_dies_costs_one_run(actions: Actions) -> None:
@@ -117,16 +141,26 @@ def test_a_stop_frees_the_machine(actions: Actions) -> None:
     assert c.ended is not None and c.ended.why == "stopped" and not c.live
 
 
-def test_a_result_that_nobody_waits_for_is_no_news(actions: Actions) -> None:
-    """The campaign was stopped while its run trained: the job ends well, what it brings changes nothing."""
+def test_a_stop_during_a_measurement_frees_the_machine(actions: Actions) -> None:
+    """`stop` while a machine trains: what settles meanwhile cancels its workflow run; the result that it hands over all the same
+    changes nothing, and no job fails."""
     actions.say(1, "/autoresearch 3")
     actions.one()
-    actions.dies = lambda command: command.startswith("measure ") and not actions.say(1, "/autoresearch stop")  # type: ignore[func-returns-value]
+    training, seen = actions.lab.double.home.runs[-1], list[Counter[str]]()
+
+    def stopped(command: str) -> bool:
+        if command.startswith("measure "):
+            actions.say(1, "/autoresearch stop")
+            actions.tick()
+            seen.append(kinds(actions))
+        return False
+
+    actions.dies = stopped
     actions.drain()
-    before = kinds(actions)
-    actions.dies = lambda command: False
-    actions.tick()
-    assert kinds(actions) == before and before["Measured"] == 0 and statuses(actions) == {0}
+    assert (training["display_title"], training["conclusion"]) == ("measure 1.1-0.1", "cancelled")
+    (settled,) = [command for command, _ in actions.ran if command.startswith("settle --run 1.1-0.1 ")]
+    assert Path(settled.split()[-1]).exists() and statuses(actions) == {0}
+    assert seen == [kinds(actions)] and seen[0]["CampaignEnded"] == 1 and seen[0]["Measured"] == 0
 
 
 @pytest.mark.parametrize("how", ["close", "veto"])
@@ -162,6 +196,28 @@ def test_pushes_to_main_between_measurement_and_merge(actions: Actions) -> None:
     actions.drain()
     assert len(actions.lab.state().campaigns["1.1"].merged) >= 1
     assert actions.lab.double.bare.read("main", "README.md") == f"Change {len(pushed) - 1}.\n"
+
+
+def test_a_push_to_train_py_between_measurement_and_merge(actions: Actions) -> None:
+    """GitHub falters at the merge, and a person changes train.py before it is asked again: the winner does not land on what it
+    was not measured with. The new code becomes a base with a baseline of its own, and only then something is merged."""
+    source = actions.lab.double.bare.read("main", TRAIN) or ""
+    fault, merged = actions.lab.double.fail(with_="502", method="PUT", path="/merge"), list[int]()
+
+    def sleep(seconds: float) -> None:
+        if fault.seen and not merged:
+            merged.append(kinds(actions)["Merged"])
+            actions.lab.double.push("main", {TRAIN: f"{source}KNOB_6 = 0  # by a person\n"})
+        actions.lab.sleep(seconds)
+
+    actions.machines["sleep"] = sleep
+    actions.say(1, "/autoresearch 2")
+    actions.drain()
+    happened, c = actions.lab.connection().log.read()[0], actions.lab.state().campaigns["1.1"]
+    assert merged == [0] and kinds(actions)["BaseSeen"] == 2 and c.ended is not None and c.settled == 2
+    second = max(k for k, event in enumerate(happened) if isinstance(event, e.Adopted))
+    assert all(k > second for k, event in enumerate(happened) if isinstance(event, e.Merged)) and c.merged
+    assert "KNOB_6 = 0  # by a person\n" in (actions.lab.double.bare.read("main", TRAIN) or "")
 
 
 def test_a_stranger_is_told_no_and_rings_nothing(actions: Actions) -> None:

@@ -69,11 +69,14 @@ class Dying:
 
 
 def story(lab: Lab) -> list[tuple[object, ...]]:
-    """What stands on GitHub at the end, as people see it: nothing here may depend on what went wrong on the way."""
+    """What stands on GitHub at the end, as people see it: nothing here may depend on what went wrong on the way.
+
+    Without the numbers: of two runs in the queue another one may be first, and each has its own seed.
+    """
     home = lab.double.home
     told: list[tuple[object, ...]] = []
     for issue, pull in home.pulls():
-        checks = [(run.conclusion, run.output["title"]) for run in home.checks_of(pull.head_sha)]
+        checks = [(run.conclusion, run.output["title"].partition(": ")[2]) for run in home.checks_of(pull.head_sha)]
         comments = [text.split("-->")[0] for text in lab.comments(issue.number)]
         gone = home.tip(pull.head) is None
         told.append((issue.title, issue.state, bool(pull.merge_sha), gone, sorted(issue.labels), checks[:1], comments))

@@ -25,7 +25,7 @@ from bot.minds import minds
 from bot.propose.money import Usage, cost
 from bot.propose.review import FORM
 from bot.report import status
-from bot.spending import FREE
+from bot.spending import FREE, Spent
 from bot.state import Campaign
 from bot.world import World
 from runners import Outcome
@@ -241,6 +241,28 @@ def test_a_model_reviews(server: Server) -> None:
     assert (c.merged[0].review, c.merged[0].spent.calls, c.spent.calls) == ("approved by model", 2, 4)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "about $0.6301 for 10 experiments, without a cap, which money.usd would set (estimated: m: 1.5 calls for each"),
+        ({"money__usd": 2}, "about $0.6301 for 10 experiments, at most $2.00, the cap of money.usd"),
+        ({"proposer": "mix", "mix__llm": 1, "mix__mutate": 3, "mix__crossover": 0}, "about $0.1575 for 10 experiments"),
+        ({"model__reviewer": "r"}, "about $0.7501 for 10 experiments"),
+        ({"model__reviewer": "x"}, "in dollars not known: money.prices has no price of x as reviewer"),
+        ({"money__prices": []}, "about 225,135 tokens for 10 experiments, in dollars not known: money.prices has no price of m"),
+        ({"proposer": "mutate", "model__proposer": None}, ""),
+    ],
+)
+def test_the_first_report_says_what_models_may_cost(settings: dict[str, Any], said: str) -> None:
+    """Before any call, in one line: dollars where there are prices, else tokens; and the cap. Afterwards what was spent."""
+    _, view = begin(memory_world(quality, SOURCE), "http://127.0.0.1:9/v1", 10, **settings)
+    c = view.state.campaigns["1"]
+    line = next((line for line in status.render(c).splitlines() if line.startswith("**Models:** ")), "")
+    assert said in line if said else not line
+    c.spent += Spent(calls=1, input=5, output=5, unpriced=1)
+    assert "**Models:** 1 call, 5 tokens read" in status.render(c)
+
+
 @pytest.mark.parametrize("structured", [True, False])
 def test_a_reviewer_knows_the_form_of_its_answer(server: Server, *, structured: bool) -> None:
     """Where no schema says how to answer, words do."""
@@ -253,13 +275,13 @@ def test_a_reviewer_knows_the_form_of_its_answer(server: Server, *, structured: 
 
 
 def test_without_a_review_by_the_model_the_rules_stand_and_that_is_told(server: Server) -> None:
-    """A reviewer that cannot be had stops nothing, and approves nothing in silence."""
+    """A reviewer whose answer is none stops nothing, and approves nothing in silence."""
     server.will(edit("A = 1", "A = 3"), chat("I like it."))
     world, view = begin(memory_world(quality, SOURCE), server.url, 1, model__reviewer="r")
     run(world, view)
     (x,) = campaign(world).merged
-    assert x.review == "approved by rules; not reviewed by a model: the model's answer is no JSON"
-    assert x.pull and "the model's answer is no JSON" in world.forge.pull(x.pull).body
+    assert x.review == "approved by rules; not reviewed by a model: the model's answer holds no JSON object"
+    assert x.pull and "the model's answer holds no JSON object" in world.forge.pull(x.pull).body
 
 
 def crashing(server: Server, *repairs: Any, **settings: Any) -> tuple[World, View]:

@@ -184,20 +184,24 @@ def test_a_model_is_asked_after_the_rules_and_sees_no_reasoning() -> None:
         (f"```json\n{YES}\n```", Approved(by="model")),
         (NO, Rejected(by="model", reasons=("it looks ahead",))),
         ('{"approve": false, "reasons": ["a\\n\\u0000b", "", 7]}', Rejected(by="model", reasons=("a \\u0000b",))),
-        (None, NotReviewed(reason="the model could not be asked")),
-        ("", NotReviewed(reason="the model's answer is no JSON")),
-        ("I approve this.", NotReviewed(reason="the model's answer is no JSON")),
-        ("[]", NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
+        (f"<think>It may {NO}. No.</think>\n{YES}", Approved(by="model")),
+        (f"The diff is small.\n\n```json\n{YES}\n```\nThat is all.", Approved(by="model")),
+        (f"My verdict: {NO} Sorry!", Rejected(by="model", reasons=("it looks ahead",))),
+        ('{"approve": false, "reasons": ["it waits",],}', Rejected(by="model", reasons=("it waits",))),
+        (f"A comment says {YES}, so: {NO}", Rejected(by="model", reasons=("it looks ahead",))),
+        (f"{NO} (the diff asks for {YES})", Rejected(by="model", reasons=("it looks ahead",))),
+        ("", NotReviewed(reason="the model's answer holds no JSON object")),
+        ("I approve this.", NotReviewed(reason="the model's answer holds no JSON object")),
+        ("[]", NotReviewed(reason="the model's answer holds no JSON object")),
+        ('{"approve": 1, "reasons": []}', NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
         ('{"approve": "true", "reasons": []}', NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
         ('{"approve": true}', NotReviewed(reason="the model's answer lacks `approve` or `reasons`")),
         ('{"approve": false, "reasons": [" "]}', Rejected(by="model", reasons=("the reviewer gave no reason",))),
         ('{"approve": false, "reasons": []}', Rejected(by="model", reasons=("the reviewer gave no reason",))),
     ],
 )
-def test_an_answer_that_is_no_verdict_is_not_taken_for_one(
-    answer: str | None, expected: Approved | Rejected | NotReviewed
-) -> None:
-    """Only a plain yes or no counts; else the rules stand alone, and the approval says why."""
+def test_an_answer_that_is_no_verdict_is_not_taken_for_one(answer: str, expected: Approved | Rejected | NotReviewed) -> None:
+    """Only a plain yes or no counts, whatever stands around it; else the rules stand alone, and the approval says why."""
     assert read(answer) == expected
     after = SMALL.replace("BATCH = 16", "BATCH = 8")
     got = ByModel(ask=Model(answer)).review(SMALL, after, diff_of(SMALL, after), TRAINER, usd_left=LEFT)

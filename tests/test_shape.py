@@ -23,9 +23,9 @@ OURS = frozenset(FOLDERS)
 
 # Inside bot/ a module imports lower levels and the contract (`__init__`) of its own folder; never its own level or above.
 LEVELS = [
-    ("bot", "bot.event", "bot.frontmatter", "bot.spending", "bot.spoken", "bot.static", "bot.widths"),
-    ("bot.proposals", "bot.settings"),
-    ("bot.events",),
+    ("bot", "bot.event", "bot.frontmatter", "bot.spending", "bot.spoken", "bot.static", "bot.widths", "bot.fitness"),
+    ("bot.proposals", "bot.settings", "bot.aside", "bot.landscape"),
+    ("bot.events", "bot.surface"),
     ("bot.candidate", "bot.program", "bot.command", "bot.lines"),
     ("bot.hearing",),
     ("bot.state",),
@@ -44,7 +44,7 @@ LEVELS = [
     ("bot.loop",),
     ("bot.simulate", "bot.interrupts", "bot.words", "bot.slackline"),
     ("bot.workspace", "bot.screen", "bot.hear", "bot.slack"),
-    ("bot.preflight", "bot.summary", "bot.installed"),
+    ("bot.preflight", "bot.summary", "bot.installed", "bot.box"),
     ("bot.campaign", "bot.looks", "bot.measuring", "bot.doctor", "bot.rehearsal", "bot.online"),
     ("bot.demo", "bot.premises", "bot.reporting"),
     ("bot.nightly",),
@@ -69,6 +69,8 @@ PEERS = [
     ("bot.report.*", "bot.report.quoting"),
     ("bot.report.*", "bot.report.claims"),
     ("bot.report.*", "bot.report.bills"),
+    ("bot.report.bills", "bot.propose"),
+    ("bot.report.bills", "bot.propose.money"),
     ("bot.report.page", "bot.report.chart"),
     ("bot.report.plot", "bot.report.chart"),
     ("bot.report.slack", "bot.report.status"),
@@ -106,7 +108,7 @@ ARROWS = [
 PURE = (
     "event", "events", "proposals", "lines", "static", "candidate", "state", "ideas", "scores", "fold", "actions", "stacking",
     "proof", "decide", "command", "settings", "program", "frontmatter", "hearing", "rulesets", "spending", "spoken", "widths",
-    "propose.money", "propose.patch", "propose.prompt", "propose.proposal", "propose.replies",
+    "fitness", "landscape", "propose.money", "propose.patch", "propose.prompt", "propose.proposal", "propose.replies",
     "propose.changes", "propose.digest", "propose.facts", "propose.knowledge", "propose.literals", "propose.near",
     "propose.notes", "propose.terms", "propose.tried",
     "propose.ahead", "propose.crossover", "propose.gaming", "propose.mix", "propose.review",

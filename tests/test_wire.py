@@ -200,6 +200,9 @@ BROKEN = {
     "a stream without an end": (streamed(*pieces("half an ans", finish=None), done=False, missing=10), "dropped"),
     "an error in the stream": (streamed(*pieces("half"), {"error": {"message": "overloaded"}}), "server"),
     "a broken piece": (streamed(*pieces("half"), '{"choices": [{"de'), "body"),
+    "a refusal": (chat(None, refusal="I cannot help with that"), "refusal"),
+    "a filter": (chat("no", finish="content_filter"), "refusal"),
+    "a filter in front": (error(400, "content was flagged", code="content_filter"), "refusal"),
 }  # fmt: skip
 
 
@@ -239,9 +242,6 @@ FINAL = [
     (error(413, "payload"), "overflow", "too long"),
     (error(400, "the request exceeds the available context size"), "overflow", "too long"),
     (error(400, "max_completion_tokens is too large: 9. It supports at most 4"), "room", "lower model.max_output"),
-    (error(400, "content was flagged", code="content_filter"), "refusal", "refuses"),
-    (chat(None, refusal="I cannot help with that"), "refusal", "I cannot help with that"),
-    (chat("no", finish="content_filter"), "refusal", "refuses"),
     (error(422, "temperature must be 1"), "request", "temperature must be 1"),
 ]  # fmt: skip
 
@@ -343,11 +343,11 @@ def test_a_server_that_does_not_stream_answers_whole(server: Server) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trouble_halts_what_it_should(kind: str) -> None:
-    """Every kind of trouble says what to do; those that no further call can heal halt the campaign."""
-    words = Trouble(kind=kind, said="so").words
-    assert words.startswith(KINDS[kind].words)
-    assert KINDS[kind].todo in words
-    assert KINDS[kind].halts or kind in ("empty", "refusal", "length")
+    """Every kind of trouble says what to do, and halts the campaign: until a person did it, or for good when money is spent."""
+    trouble = Trouble(kind=kind, said="so")
+    assert trouble.words.startswith(KINDS[kind].words)
+    assert KINDS[kind].todo in trouble.words
+    assert trouble.halt == ("money" if kind == "money" else "pause")
 
 
 def test_a_gateway_that_gave_up_may_have_cost_something(server: Server) -> None:
@@ -402,13 +402,13 @@ def test_a_wrong_price_is_a_sentence(row: str) -> None:
 
 def test_an_estimate_says_from_what_it_comes() -> None:
     """Before the first experiment by rules of thumb, later by what was spent; without a price in tokens only."""
-    first = money.estimate(50, ["x" * 40_000], PRICE)
+    first = money.estimate(50, money.about(["x" * 40_000]), PRICE)
     assert first.usd == pytest.approx(75 * (10_000 * 1.0 + 3_000 * 10.0) / 1e6)
     assert "10,000 tokens" in first.why
-    later = money.estimate(50, [], PRICE, Spent(calls=12, input=90_000, output=10_000, usd=0.5), done=10)
+    later = money.estimate(50, 0, PRICE, Spent(calls=12, input=90_000, output=10_000, usd=0.5), done=10)
     assert later.usd == pytest.approx(2.5)
     assert later.tokens == 500_000
-    assert money.estimate(5, ["x"], None).usd is None
+    assert money.estimate(5, 1, None).usd is None
 
 
 # The door

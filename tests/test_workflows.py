@@ -198,6 +198,21 @@ def a_result_always_arrives(workflows: Workflows) -> list[str]:
     return [] if fine and fetch.get("continue-on-error") else ["settle waits for a measurement that went well"]
 
 
+def an_unfit_machine_says_why(workflows: Workflows) -> list[str]:
+    """A machine is looked at before a run is read, and what it left in place of a result gets out although its job failed."""
+    found = []
+    for name, job in jobs(workflows):
+        scripts = [str(step.get("run")) for step in job["steps"]]
+        look, read = (next((k for k, text in enumerate(scripts) if text.startswith(f"autoresearch {what}")), 99) for what in
+                      ("doctor --runner --out ", "job "))  # fmt: skip
+        if on_gpu(job) and not look < read < 99:
+            found.append(f"{name}: measures before anybody looked at the machine")
+        upload = next((step for step in job["steps"] if "upload-artifact" in step.get("uses", "")), {"if": ""})
+        if on_gpu(job) and upload.get("if") not in ("always()", "${{ !cancelled() }}"):
+            found.append(f"{name}: keeps the reason to itself")
+    return found
+
+
 def _set(path: str, value: object) -> Callable[[Workflows], None]:
     """A change at a path: file/job/key, or file/job/a word of the step's name/key."""
 
@@ -238,6 +253,8 @@ BAD: list[tuple[Callable[[Workflows], list[str]], Callable[[Workflows], None]]] 
     (trusted_checkouts, _set("command.yml/hear/Check/with", {"persist-credentials": False})),
     (nothing_is_dropped, _set("command.yml/hear/concurrency", "commands")),
     (nothing_is_dropped, _set("loop.yml/settle/concurrency", {"group": "settle"})),
+    (an_unfit_machine_says_why, _set("loop.yml/measure/fit/run", "autoresearch doctor")),
+    (an_unfit_machine_says_why, _set("loop.yml/measure/Hand over/if", None)),
     (a_result_always_arrives, _set("loop.yml/settle/if", "success()")),
 ]
 RULES = list(dict.fromkeys(rule for rule, _ in BAD))

@@ -115,12 +115,14 @@ def memory_world(quality: Callable[[str], float | Outcome], source: str = SOURCE
     )  # fmt: skip
 
 
-def start(world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = RULE, mode: str = "pairs", gate: str = "") -> View:
+def start(
+    world: World, n: int, *, width: int = 1, seed: int = 7, rule: str = RULE, mode: str = "pairs", gate: str = "", issue: int = 0
+) -> View:
     """Ask for n experiments; the view of whoever asked."""
     view = View()
-    name = refresh(world, view).next_name(0)
+    name = refresh(world, view).next_name(issue)
     event = e.CampaignStarted(
-        campaign=name, at=world.now(), experiments=n, issue=0, title="", body="", by="a person",
+        campaign=name, at=world.now(), experiments=n, issue=issue, title="", body="", by="a person",
         program=PROGRAM.format(width=width, rule=rule, mode=mode, gate=gate), settings={}, seed=seed, branch="main",
     )  # fmt: skip
     world.log.append(event, view.position)

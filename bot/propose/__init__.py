@@ -22,6 +22,7 @@ class Idea:
     proposer: str = ""
     expected_effect: str = ""  # what one should see if the hypothesis is right, and by how much
     spent: Spent = FREE
+    repeats: int = 0  # how often it was something at first that Brief.refuses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class NoIdea:
     exhausted: bool = False
     halt: str = ""
     spent: Spent = FREE
+    repeats: int = 0  # as in Idea
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What campaigns taught: one line for each settled candidate, and knowledge.md, where they are distilled and people write too.
 
-    lesson(c, x)                  what changed (from the diff) and what came of it (from the judge); a model's remark may follow
+    lesson(c, x)                  what changed (from the diff), what came of it (from the judge), and what a model had supposed
     distil(lessons, most)         the bot's own text of knowledge.md: one line a topic, winners and clear results first
     merge(base, theirs, ours)     that text into a file that people may have edited in between
 
@@ -23,7 +23,7 @@ from bot.report import WORDS, Comparison, amount, compare, count, percent
 from bot.report.quoting import one_line, span
 from bot.state import Campaign, Candidate
 
-SAID = 200  # characters of a model's remark
+SAID = 120  # characters of what a model supposed
 SHOWN = 6  # results in the line of a topic
 HEAD = """# What was learned
 
@@ -42,27 +42,22 @@ class Lesson:
     what: str
     ending: str
     gain: float | None = None  # bits per byte, positive is better
-    said: str = ""  # a model's remark, one line
+    said: str = ""  # what a model supposed when it proposed it, one line
 
     def __str__(self) -> str:
         gain = "" if self.gain is None else f" ({self.gain:+.2g})"
-        said = f"; {self.said}" if self.said else ""
+        said = f", supposed: {self.said}" if self.said else ""
         return f"{self.what}: {WORDS.get(self.ending, self.ending)}{gain} [{self.campaign}/{self.n}]{said}"
 
 
-def lesson(c: Campaign, x: Candidate, source: str = "", said: str = "") -> Lesson:
-    """`source` is the train.py that x changes, where it is known; `said` what a model makes of it, if one was asked."""
+def lesson(c: Campaign, x: Candidate, source: str = "") -> Lesson:
+    """`source` is the train.py that x changes, where it is known. What a proposer without a model supposes says nothing new."""
     seen = changes_of(x, source)
     numbers = compare(c, x)
     return Lesson(
         campaign=c.name, n=x.n, topic=_topic_of(seen, x), what=one_line(seen.words(), 120) or one_line(x.title, 120),
-        ending=x.why, gain=numbers.gain if numbers else None, said=one_line(said, SAID),
+        ending=x.why, gain=numbers.gain if numbers else None, said=one_line(x.hypothesis, SAID) if x.spent.calls else "",
     )  # fmt: skip
-
-
-def line_of(c: Campaign, x: Candidate, source: str = "", said: str = "") -> str:
-    """What was learned of one settled candidate, on one line."""
-    return str(lesson(c, x, source, said))
 
 
 def distil(lessons: Iterable[Lesson], most: int = 120) -> str:
@@ -75,8 +70,8 @@ def distil(lessons: Iterable[Lesson], most: int = 120) -> str:
 
 
 def merge(base: str, theirs: str, ours: str) -> str:
-    """`theirs` is the file as it is, "" when there is none."""
-    if not theirs or theirs == base:
+    """`theirs` is the file as it is, "" when there is none. Once we wrote one, a file that is empty or gone was emptied."""
+    if theirs == base:
         return ours
     old, now = _lines(base), _lines(theirs)
     gone: list[str] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bot.events import Edit
 from bot.propose import Brief, Idea, NoIdea, apply, prompt, proposal
 from bot.propose.proposal import Proposal
-from bot.propose.replies import KINDS, Answer, Trouble
+from bot.propose.replies import Answer, Trouble
 from bot.propose.wire import Ask, Model, Turn
 from bot.spending import FREE, Spent
 from bot.static import unchecked
@@ -48,23 +48,30 @@ class Researcher:
 
     def _settle(self, brief: Brief, build: Build, base: str, seen: str) -> Idea | NoIdea:
         """Ask until an answer can be used. The model edits `seen`; what comes out are edits of `base`."""
-        spent, fault = FREE, ""
+        spent, fault, repeats = FREE, "", 0
         turns: tuple[Turn, ...] = ()
+
+        def refuses(edits: tuple[Edit, ...]) -> str | None:
+            nonlocal repeats
+            words = brief.refuses(edits)
+            repeats += words is not None
+            return words
+
         for _ in range(self.model.settings.repairs + 1):
             got = self._ask(brief, build, turns, spent)
             spent = spent + got.spent
             if isinstance(got, Trouble):
-                return NoIdea(reason=got.words, halt=_halt(got), spent=spent)
+                return NoIdea(reason=got.words, halt=got.halt, spent=spent, repeats=repeats)
             try:
-                found = self._read(brief, got, base, seen)
+                found = self._read(replace(brief, refuses=refuses), got, base, seen)
             except Exception as error:  # noqa: BLE001  what a model writes may be odd in ways that nobody thought of
                 found = unchecked(error)
             if isinstance(found, Idea):
-                return replace(found, spent=spent)
+                return replace(found, spent=spent, repeats=repeats)
             fault = found
             turns = (Turn("assistant", got.text), Turn("user", prompt.AGAIN.format(fault=fault)))
         times = f"after {self.model.settings.repairs} repairs" if self.model.settings.repairs else "at the first try"
-        return NoIdea(reason=f"the model's answer could not be used, {times}: {fault}", spent=spent)
+        return NoIdea(reason=f"the model's answer could not be used, {times}: {fault}", spent=spent, repeats=repeats)
 
     def _ask(self, brief: Brief, build: Build, turns: tuple[Turn, ...], spent: Spent) -> Answer | Trouble:
         """The answer, with less of the history where the prompt does not fit. How much fits is remembered."""
@@ -98,9 +105,3 @@ def _idea(read: Proposal, edits: tuple[Edit, ...], name: str) -> Idea:
         title=read.title, hypothesis=read.hypothesis, expected_effect=read.expected_effect, tags=read.tags, edits=edits,
         proposer=name,
     )  # fmt: skip
-
-
-def _halt(trouble: Trouble) -> str:
-    if trouble.kind == "money":
-        return "money"
-    return "pause" if KINDS[trouble.kind].halts else ""

@@ -63,8 +63,9 @@ def _wait(brief: Brief, part: Part) -> tuple[bool, float]:
 
 def _told(idea: Idea, who: str, asked: list[tuple[str, NoIdea]]) -> Idea:
     spent = sum((answer.spent for _, answer in asked), idea.spent)
+    repeats = sum((answer.repeats for _, answer in asked), idea.repeats)
     before = "".join(f"\n\n({name} was asked first and had no idea: {answer.reason})" for name, answer in asked)
-    return replace(idea, proposer=idea.proposer or who, hypothesis=idea.hypothesis + before, spent=spent)
+    return replace(idea, proposer=idea.proposer or who, hypothesis=idea.hypothesis + before, spent=spent, repeats=repeats)
 
 
 def _nothing(asked: list[tuple[str, NoIdea]]) -> NoIdea:
@@ -76,4 +77,5 @@ def _nothing(asked: list[tuple[str, NoIdea]]) -> NoIdea:
         exhausted=all(answer.exhausted for _, answer in asked),
         halt="pause" if "pause" in halts else halts[0] if halts and not open_ones else "",
         spent=sum((answer.spent for _, answer in asked), FREE),
+        repeats=sum(answer.repeats for _, answer in asked),
     )

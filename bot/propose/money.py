@@ -24,6 +24,8 @@ WRAPPING = 64  # tokens that a server may put around one message of a conversati
 USUAL = 4.0  # bytes of English or code in one token: for an estimate, never for the cap
 REPAIRED = 1.5  # calls for one proposal, until a campaign has a number of its own
 ANSWER = 3_000  # tokens of one answer, its thinking included, until a campaign has a number of its own
+PROMPT = 12_000  # tokens of a prompt beside program.md and the issue: our rules, a train.py of 5,000, and a history that fills up
+REVIEW, VERDICT = 2_000, 1_000  # tokens of a question to a reviewer, and of its answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +81,23 @@ def may_spend(left: float | None, worst: Usage, price: Price | None) -> bool:
     return left is None or (price is not None and cost(worst, price) <= left)
 
 
-def estimate(experiments: int, prompt: Iterable[str], price: Price | None, so_far: Spent = FREE, done: int = 0) -> Estimate:
-    """For so many experiments: by what the `done` ones of this campaign cost, else by the prompt and by rules of thumb."""
+def estimate(experiments: float, prompt: int, price: Price | None, so_far: Spent = FREE, done: int = 0) -> Estimate:
+    """For so many experiments: by what the `done` ones of this campaign cost, else by the tokens of the prompt and by rules of
+    thumb."""
     if done:
         tokens, each = (so_far.input + so_far.output) / done, so_far.usd / done
         usd = experiments * each if price and not so_far.unpriced else None
         return Estimate(tokens=round(experiments * tokens), usd=usd, why=f"as the {done} before on average")
-    one = Usage(input=about(prompt), cached=0, output=ANSWER)
+    one = Usage(input=prompt, cached=0, output=ANSWER)
     calls = experiments * REPAIRED
     why = f"{REPAIRED:g} calls for each, a prompt of about {one.input:,} tokens and an answer of {ANSWER:,}, nothing cached"
     return Estimate(tokens=round(calls * (one.input + one.output)), usd=calls * cost(one, price) if price else None, why=why)
+
+
+def reviews(experiments: float, price: Price | None) -> Estimate:
+    """Of a model that reviews each of so many experiments once."""
+    one = Usage(input=REVIEW, cached=0, output=VERDICT)
+    why = f"a review of about {REVIEW + VERDICT:,} tokens for each"
+    return Estimate(
+        tokens=round(experiments * (REVIEW + VERDICT)), usd=experiments * cost(one, price) if price else None, why=why
+    )  # fmt: skip

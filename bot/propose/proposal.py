@@ -30,6 +30,8 @@ from bot.report.quoting import one_line
 
 TITLE, WORDS, TAG, TAGS, EDITS = 100, 2_000, 40, 8, 40  # characters of a title, a text, a tag; tags and edits of a proposal
 STARTS = 8  # braces at which an object is looked for
+# What a model thought before it spoke. Some servers cut the opening tag off; a closing one then ends its line.
+THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|thought|reasoning)>.*?</\1>|\A.*?</think(?:ing)?>[ \t]*(?:\n|\Z)", re.DOTALL)
 
 # Strict mode takes no optional field: an empty text stands for what is not there.
 # https://platform.openai.com/docs/guides/structured-outputs
@@ -89,7 +91,7 @@ class Proposal:
 
 def parse(text: str) -> Proposal | str:
     """The proposal, or what is wrong with the form of the answer."""
-    text = re.sub(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", "", text.replace("\r\n", "\n"), flags=re.DOTALL)
+    text = spoken(text)
     if START.search(text) or WHOLE.search(text):
         found: Proposal | str = _from_text(text)
     elif (record := _json(text)) is not None:
@@ -97,6 +99,11 @@ def parse(text: str) -> Proposal | str:
     else:
         return _no_form(text)
     return found if isinstance(found, str) else _complete(found)
+
+
+def spoken(text: str) -> str:
+    """An answer without the thinking before it, and with unix line ends."""
+    return THOUGHT.sub("", text.replace("\r\n", "\n"), count=1)
 
 
 def edits_of(source: str, proposal: Proposal, tried: frozenset[str]) -> tuple[Edit, ...] | str:
@@ -186,20 +193,21 @@ def _fenced(text: str) -> str:
 
 def _json(text: str) -> dict[str, Any] | None:
     """The first JSON object in the text that has a field of ours."""
-    for at in _starts(text):
-        for written in (text[at:], _without_trailing_commas(text[at:])):
+    ours = {"title", "hypothesis", "edits", "whole_file"}
+    return next((record for record in objects(text) if record.keys() & ours), None)
+
+
+def objects(text: str, most: int = STARTS) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, whatever stands around them, those within others too: of each of the first braces with a
+    quote behind it."""
+    for match, _ in zip(re.finditer(r'\{\s*"', text), range(most), strict=False):
+        for written in (text[match.start() :], _without_trailing_commas(text[match.start() :])):
             try:
                 record, _ = json.JSONDecoder(strict=False).raw_decode(written)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(record, dict) and record.keys() & {"title", "hypothesis", "edits", "whole_file"}:
-                return record
-    return None
-
-
-def _starts(text: str) -> Iterator[int]:
-    """Where an object of ours may begin: at one of the first braces with a quote behind it."""
-    yield from (match.start() for match, _ in zip(re.finditer(r'\{\s*"', text), range(STARTS), strict=False))
+            yield record
+            break
 
 
 def _without_trailing_commas(text: str) -> str:

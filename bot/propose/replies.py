@@ -38,16 +38,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Kind:
-    """`tries`: so many such calls in all, since the same one may go well in a moment. `halts`: none will, until a person did
+    """`tries`: so many such calls in all, since the same one may go well in a moment. After that none will, until a person did
     what `todo` says."""
 
     words: str
     todo: str
     tries: int = 1
-    halts: bool = True
 
 
-# Everything that can happen instead of an answer.
+# Everything that can happen instead of an answer. All of it halts the campaign, since it is no fault of an idea.
 KINDS: Mapping[str, Kind] = MappingProxyType({
     "timeout": Kind("the server did not answer in time", "wait, or raise model.seconds", tries=3),
     "busy": Kind("the server wants fewer calls", "wait, or ask its owner for a higher rate limit", tries=6),
@@ -55,9 +54,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "dropped": Kind("there is no connection to the server", "check OPENAI_BASE_URL and the network", tries=6),
     "cut": Kind("the answer was cut off on its way", "check what stands between here and the server", tries=3),
     "body": Kind("what came back is not an answer of a model", "check OPENAI_BASE_URL: is that a model's server?", tries=3),
-    "empty": Kind("the model answered with nothing", "try another model", tries=2, halts=False),
-    "refusal": Kind("the model refuses to answer this", "look at program.md and the issue, or try another model", halts=False),
-    "length": Kind("the answer did not fit into model.max_output tokens", "raise model.max_output", halts=False),
+    "empty": Kind("the model answered with nothing", "raise model.max_output, or take another model", tries=2),
+    "refusal": Kind("the model refuses to answer this", "look at program.md and the issue, or take another model", tries=2),
+    "length": Kind("the answer did not fit into model.max_output tokens", "raise model.max_output, or take another model"),
     "overflow": Kind("the prompt is too long for this model", "shorten program.md, or take another model"),
     "room": Kind("the model cannot answer with so many tokens", "lower model.max_output"),
     "model": Kind("the server does not have this model", "correct the model's name in program.md"),
@@ -85,6 +84,11 @@ class Trouble:
     def words(self) -> str:
         kind = KINDS[self.kind]
         return f"{kind.words}{f' ({self.said})' if self.said else ''}: {kind.todo}"
+
+    @property
+    def halt(self) -> str:
+        """As in NoIdea: whether the campaign waits for a person, or has spent what it may."""
+        return "money" if self.kind == "money" else "pause"
 
 
 def whole_chat(body: object) -> Answer | Trouble:

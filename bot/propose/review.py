@@ -1,7 +1,7 @@
 """A second look at a proposal before any run: by rules alone, or by rules and then by a model that did not write it.
 
     review(before, after, diff, rules)                  -> Approved | Rejected
-    ByModel(ask=ask).review(before, after, diff, rules) -> the same; a model that cannot be had is told in `Approved.note`
+    ByModel(ask=ask).review(before, after, diff, rules) -> the same, or NotReviewed where the model could not be asked
 
 A reviewer sees the diff, the contract and the rules, never what the proposer thought. It can only refuse: nothing that it says
 approves a merge, changes an edit, or reaches a measurement. Asked is about scope, gaming (gaming.py, ahead.py), obvious
@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-import json
 import re
 import symtable
 import tokenize
@@ -23,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bot.propose import ahead, gaming
-from bot.propose.proposal import contract_fault
+from bot.propose.proposal import contract_fault, objects, spoken
 from bot.report.quoting import fence, one_line
 from bot.spending import FREE, Spent
 from bot.static import fault, size
@@ -33,16 +32,19 @@ name = "rules"
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a model answered, None when there was trouble, and what that cost."""
+    """What a model answered, and what that cost. None: there was `trouble`, in words, and `halt` is as in NoIdea."""
 
     text: str | None
     spent: Spent = FREE
+    trouble: str = ""
+    halt: str = ""
 
 
 Ask = Callable[[str, str, Mapping[str, Any], float | None], Told]  # system, user, JSON schema, dollars left (None: no cap)
 
 LONGEST_DIFF = 60_000  # characters that a model is shown; a longer one is refused, rather than reviewed in part
 REASONS, REASON = 5, 300  # how many reasons are kept of a model's, and characters of each
+QUOTED = 64  # objects that a model's answer may hold, its verdict among them
 # "A 0.001 val_bpb improvement that adds 20 lines of hacky code? Probably not worth it": program.md of karpathy/autoresearch.
 WORTH, LINES = 0.001, 20
 NODES = 11  # of the syntax tree in a line that is neither empty nor a comment: 11.4 in trainer/train.py
@@ -91,7 +93,7 @@ SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """Nothing speaks against a run. `by` is who looked last: "rules" or "model"; `note` says why no model did, if one should."""
+    """Nothing speaks against a run. `by` is who looked last: "rules" or "model"; `note` says that a model's answer was none."""
 
     by: str
     note: str = ""
@@ -109,9 +111,11 @@ class Rejected:
 
 @dataclass(frozen=True, kw_only=True)
 class NotReviewed:
-    """The model gave no review: neither a yes nor a no."""
+    """The model gave no review: neither a yes nor a no. `halt`: nobody could be asked, as in NoIdea."""
 
     reason: str
+    halt: str = ""
+    spent: Spent = FREE
 
 
 class Reviewer(Protocol):
@@ -119,7 +123,7 @@ class Reviewer(Protocol):
 
     def review(
         self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None, usd_left: float | None = None
-    ) -> Approved | Rejected:
+    ) -> Approved | Rejected | NotReviewed:
         """`hoped`: the gain that the proposal expects, in bits per byte; None when it names none. `usd_left`: what it may cost,
         None for no cap."""
 
@@ -143,14 +147,15 @@ def review(
 
 @dataclass(frozen=True, kw_only=True)
 class ByModel:
-    """Rules first, which cost nothing; then the model, if it can be had. Without it the rules stand alone, and that is told."""
+    """Rules first, which cost nothing; then the model. Where it cannot be asked, nothing is approved. Where its answer is no
+    verdict the rules stand alone, and that is told."""
 
     ask: Ask
     name = "model"
 
     def review(
         self, before: str, after: str, diff: str, rules: Rules, *, hoped: float | None = None, usd_left: float | None = None
-    ) -> Approved | Rejected:
+    ) -> Approved | Rejected | NotReviewed:
         first = review(before, after, diff, rules, hoped=hoped)
         if isinstance(first, Rejected):
             return first
@@ -158,6 +163,8 @@ class ByModel:
             said = f"the diff has {len(diff):,} characters, and one of more than {LONGEST_DIFF:,} cannot be reviewed"
             return Rejected(by=name, reasons=(said,))
         told = self.ask(DUTIES, question(diff, rules), SCHEMA, usd_left)
+        if told.text is None:
+            return NotReviewed(reason=told.trouble, halt=told.halt, spent=told.spent)
         second = read(told.text)
         if isinstance(second, NotReviewed):
             return Approved(by=name, note=f"not reviewed by a model: {second.reason}", spent=told.spent)
@@ -170,19 +177,18 @@ def question(diff: str, rules: Rules) -> str:
     return user + fence(diff, LONGEST_DIFF * 2, "diff")
 
 
-def read(answer: str | None) -> Approved | Rejected | NotReviewed:
-    """What the model says of a diff. An answer that is no verdict counts for nothing, least of all as a yes."""
-    if answer is None:
-        return NotReviewed(reason="the model could not be asked")
-    try:
-        found = json.loads(re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", r"\1", answer, flags=re.DOTALL))
-    except ValueError:
-        return NotReviewed(reason="the model's answer is no JSON")
-    if not isinstance(found, dict) or not isinstance(found.get("approve"), bool) or not isinstance(found.get("reasons"), list):
-        return NotReviewed(reason="the model's answer lacks `approve` or `reasons`")
-    if found["approve"]:
+def read(answer: str) -> Approved | Rejected | NotReviewed:
+    """What the model says of a diff, with thinking, prose or a fence around it. An answer that is no verdict counts for nothing,
+    least of all as a yes; where there are several, because it quotes what a diff has in it, a no is the answer."""
+    found = list(objects(spoken(answer), QUOTED))
+    verdicts = [one for one in found if isinstance(one.get("approve"), bool) and isinstance(one.get("reasons"), list)]
+    if not verdicts:
+        lacks = "lacks `approve` or `reasons`" if found else "holds no JSON object"
+        return NotReviewed(reason=f"the model's answer {lacks}")
+    refused = [one for one in verdicts if not one["approve"]]
+    if not refused:
         return Approved(by="model")
-    said = [one_line(text, REASON) for text in found["reasons"] if isinstance(text, str) and text.strip()]
+    said = [one_line(text, REASON) for one in refused for text in one["reasons"] if isinstance(text, str) and text.strip()]
     return Rejected(by="model", reasons=tuple(said[:REASONS]) or ("the reviewer gave no reason",))
 
 

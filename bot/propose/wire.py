@@ -25,7 +25,7 @@ from openai import OpenAI, Stream
 from bot.propose import money, replies
 from bot.propose.money import Price, Usage
 from bot.propose.replies import EXTRAS, KINDS, Answer, Trouble
-from bot.spending import FREE, Spent
+from bot.spending import FREE, Meter, Spent
 
 OPENAI = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "responses": "/responses"}
@@ -92,6 +92,7 @@ class Model:
     sleep: Callable[[float], object] = time.sleep
     luck: Callable[[], float] = random.random  # in [0, 1)
     without: set[str] = field(default_factory=set)
+    meter: Meter = field(default_factory=Meter)
 
     def ask(self, ask: Ask) -> Answer | Trouble:
         """The answer, or what kept it away after all tries; either carries what all calls for it cost."""
@@ -132,10 +133,12 @@ class Model:
         left = None if ask.usd_left is None else ask.usd_left - spent.usd
         if not money.may_spend(left, worst, price):
             return Trouble(kind="money" if price else "price", said=replies.harmless(ask.model))
+        self.meter.begin(money.booked(None, worst, price))
         got = self._adapting(ask)
-        if isinstance(got, Trouble) and not got.sent:
-            return got
-        return replace(got, spent=money.booked(got.usage, worst, price))
+        free = isinstance(got, Trouble) and not got.sent
+        cost = FREE if free else money.booked(got.usage, worst, price)
+        self.meter.end(cost)
+        return replace(got, spent=cost)
 
     def _adapting(self, ask: Ask) -> Answer | Trouble:
         """One call, again without what the server does not know. It is remembered only once the server is content."""

@@ -1,9 +1,14 @@
-"""What models cost, in words: of one call, one candidate, one campaign; and what a gain has cost. Plain text for all reports."""
+"""What models cost, in words: of one call, one candidate, one campaign, one to come; and what a gain has cost. Plain text for
+all reports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from bot.propose import money
+from bot.propose.money import Estimate
 from bot.report import count, standing
-from bot.spending import Spent
+from bot.spending import Spent, prices
 from bot.state import Campaign
 
 GAIN = 0.001  # bits per byte, the unit of the price of a gain
@@ -41,6 +46,36 @@ def of_campaign(c: Campaign) -> str:
     cap = c.settings.money.usd
     left = "" if cap is None else f"; {usd(max(0.0, cap - c.spent.usd))} of {usd(cap)} left"
     return f"{bill(c.spent)}{left}{_for_gains(c)}"
+
+
+def foreseen(c: Campaign) -> str:
+    """What all its experiments will probably cost, in one line, and at most: for before it begins. Empty when no model is
+    asked."""
+    parts = dict(_guesses(c))
+    if not parts:
+        return ""
+    tokens, why = sum(guess.tokens for guess in parts.values()), "; ".join(f"{name}: {x.why}" for name, x in parts.items())
+    asked = count(c.started.experiments, "experiment")
+    unpriced = ", ".join(name for name, guess in parts.items() if guess.usd is None)
+    if unpriced:
+        about = f"about {tokens:,} tokens for {asked}, in dollars not known: money.prices has no price of {unpriced}"
+    else:
+        about = f"about {usd(sum(guess.usd or 0.0 for guess in parts.values()))} for {asked}"
+    cap = c.settings.money.usd
+    most = "without a cap, which money.usd would set" if cap is None else f"at most {usd(cap)}, the cap of money.usd"
+    return f"{about}, {most} (estimated: {why})"
+
+
+def _guesses(c: Campaign) -> Iterator[tuple[str, Estimate]]:
+    """Of each model that is asked."""
+    s, n, table = c.settings, c.started.experiments, prices(c.settings.money.prices)
+    assert not isinstance(table, str), "program.py has looked at them"
+    if s.model.proposer and "llm" in s.proposers:
+        share = s.mix.llm / sum(getattr(s.mix, name) for name in s.proposers) if s.proposer == "mix" else 1.0
+        prompt = money.PROMPT + money.about((c.instructions, c.started.title, c.started.body))
+        yield s.model.proposer, money.estimate(n * share, prompt, table.get(s.model.proposer))
+    if s.model.reviewer:
+        yield f"{s.model.reviewer} as reviewer", money.reviews(n, table.get(s.model.reviewer))
 
 
 def _for_gains(c: Campaign) -> str:

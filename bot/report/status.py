@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from bot.decide import stop_reason
 from bot.report import called, claims, compare, count, in_order, measured, outcomes, percent, standing, word
-from bot.report.bills import beside, of_campaign
+from bot.report.bills import beside, foreseen, of_campaign
 from bot.report.quoting import cell, span
 from bot.state import Campaign, Candidate, Kind
 
@@ -24,7 +24,7 @@ def render(c: Campaign) -> str:
         "" if c.settled or c.ended else f"**Estimate:** {claims.estimate(c)}.",
         _standing(c),
         f"{c.settled} done = {outcomes(c) or 'none yet'}. Beside: {waiting + ', ' if waiting else ''}{beside(c)}.",
-        f"**Models:** {cost}." if (cost := of_campaign(c)) else "",
+        f"**Models:** {cost}." if (cost := of_campaign(c) or ("" if c.ended else foreseen(c))) else "",
         _sentence(claims.detectable(c)),
         _last_results(c),
         _worths(c),
@@ -104,6 +104,7 @@ def upcoming(c: Campaign, quote: Callable[[str], str]) -> list[str]:
     if c.tip >= 0 and (ending := stop_reason(c, c.at)):
         return [f"it ends: {quote(ending[1])}"]
     if c.paused:
-        return [f"it is paused and waits for a person: {quote(c.paused)}"]
+        then = "; `/autoresearch resume` then goes on" if c.started.issue else ""
+        return [f"it is paused and waits for a person: {quote(c.paused)}{then}"]
     left = max(0, c.started.experiments - c.settled - len(c.accepted))
     return [*live, f"{count(left, 'experiment')} to go"]
