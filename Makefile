@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -q -c requirements.lock
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /make \1     /p' Makefile
+	@sed -n 's/^\([a-z0-9-]*\):.*## /make \1     /p' Makefile
 
 demo: .venv/.installed-train ## six experiments on a small model, on the CPU
 	@.venv/bin/autoresearch demo "/autoresearch 6"
@@ -39,10 +39,11 @@ bench: .venv/.installed-train ## every benchmark, in its short form
 forge-walk: .venv/.installed-dev ## a campaign through comments, checks and pull requests, on a double of GitHub
 	@.venv/bin/python -m tests.lab
 
-act-walk: .venv/.installed-dev ## the same through our workflow files, run by act; what it left on the double
+act-walk: .venv/.installed-dev ## the same through our workflow files, run by act; measurements are scripted
 	@.venv/bin/python -m tests.actwalk
 
-e2e: act-walk
+e2e: .venv/.installed-dev ## all of it: workflows, a model, real trainings, Slack; twice, and what is left (needs npm)
+	@.venv/bin/python -m tests.e2e
 
 clean: ## takes away .venv and the caches, nothing else
 	@rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ measures is scripted. Not GitHub: `if:` of jobs and steps is known here in words
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import shutil
@@ -61,6 +62,7 @@ class Actions:
     dies: Callable[[str], bool] = lambda command: False
     machines: dict[str, Any] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
+    _runs: itertools.count[int] = field(default_factory=itertools.count)
 
     def deliver(self, event: Event) -> None:
         """What a webhook starts, unless a bot brought it about."""
@@ -101,12 +103,11 @@ class Actions:
 
     def _workflow(self, name: str, inputs: Mapping[str, str], event: Event | None = None) -> None:
         workflow = yaml.safe_load((FOLDER / name).read_text("utf-8"))
-        artifact = self.lab.folder / "artifact.json"
-        artifact.unlink(missing_ok=True)
+        folder = self.lab.folder / f"workflow-{next(self._runs)}"  # its own: another one may run meanwhile
+        artifact, temp = folder / "artifact.json", folder / "temp"
         for job in workflow["jobs"].values():
             if "inputs.run != ''" in str(job["if"]) and not inputs.get("run"):
                 continue
-            temp = self.lab.folder / "temp"
             shutil.rmtree(temp, ignore_errors=True)
             (temp / "result").mkdir(parents=True)
             if "needs" in job and artifact.exists():

@@ -1,4 +1,4 @@
-"""GitHub as other people have rebuilt it, started for tests: `emulate` (npm) and `myworld` (PyPI).
+"""GitHub as other people have rebuilt it, started for tests: `emulate` (npm), which is also a Slack, and `myworld` (PyPI).
 
 Ours (tests/double) shares our mistakes of reading; these do not. Each has gaps of its own, so a test asks each only what it does
 like GitHub: `emulate` keeps issues, comments, labels, checks and pull requests, but merges what conflicts; `myworld` knows real
@@ -33,6 +33,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slack_sdk.web import WebClient
+
 from tests.contract import Checked
 
 NPM = Path(__file__).resolve().parent / "npm"
@@ -59,6 +61,22 @@ class Place:
     checked: Checked
     ask: Callable[..., Any]
     control: Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chat:
+    """A workspace of Slack with one channel. `api` and `token` are the bot's, with the scopes that our docs ask for."""
+
+    api: str
+    token: str
+    channel: str
+    person: WebClient
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What stands in the channel, the newest first, each with its thread under `thread`."""
+        found = self.person.conversations_history(channel=self.channel)["messages"]
+        threads = [self.person.conversations_replies(channel=self.channel, ts=message["ts"])["messages"] for message in found]
+        return [message | {"thread": thread[1:]} for message, thread in zip(found, threads, strict=True)]
 
 
 class Front(ThreadingHTTPServer):
@@ -115,21 +133,42 @@ def _forward(
 @contextlib.contextmanager
 def emulate(cache: Path = CACHE) -> Iterator[Callable[[], Place]]:
     """vercel-labs' emulator. Gives a function that makes a place. Raises Missing."""
-    program, port = _installed(cache) / "node_modules" / "emulate" / "dist" / "index.js", _free_port()
     token = "made-up-token-of-ann"  # without a seed any token would be the first user's
     seed = {"tokens": {token: {"login": OWNER, "scopes": ["repo"]}}, "github": {"users": [{"login": OWNER, "name": "Ann"}]}}
+    with _emulating("github", seed, cache) as port, _front(f"http://127.0.0.1:{port}", f"http://localhost:{port}") as front:
+        names = (f"repo-{n}" for n in itertools.count(1))
+
+        def place() -> Place:
+            ask = _asker(front.behind, token)
+            name = ask("POST", "/user/repos", {"name": next(names), "auto_init": True})["full_name"]
+            return _place(front, token, name, ask, ask)
+
+        yield place
+
+
+@contextlib.contextmanager
+def slack(cache: Path = CACHE) -> Iterator[Chat]:
+    """The same emulator as a Slack. It keeps scopes and threads, but none of Slack's limits. Raises Missing."""
+    bot, person = "xoxb-made-up-token-of-the-bot", "xoxp-made-up-token-of-ann"
+    scopes = {bot: ["chat:write", "files:write", "channels:history"], person: ["channels:read", "channels:history"]}
+    tokens = {token: {"login": OWNER, "scopes": of} for token, of in scopes.items()}
+    channels = {"strict_scopes": True, "channels": [{"name": "reports", "topic": ""}]}
+    with _emulating("slack", {"tokens": tokens, "slack": channels}, cache) as port:
+        api = f"http://127.0.0.1:{port}/api/"
+        client = WebClient(person, base_url=api)
+        (channel,) = [it["id"] for it in client.conversations_list()["channels"] if it["name"] == "reports"]
+        yield Chat(api=api, token=bot, channel=channel, person=client)
+
+
+@contextlib.contextmanager
+def _emulating(service: str, seed: Mapping[str, Any], cache: Path) -> Iterator[int]:
+    """The port of an emulator that runs. Raises Missing."""
+    program, port = _installed(cache) / "node_modules" / "emulate" / "dist" / "index.js", _free_port()
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "seed.yaml").write_text(json.dumps(seed))  # JSON is YAML
-        command = ("node", str(program), "start", "--service", "github", "--port", str(port), "--seed", "seed.yaml")
-        with _running(command, port, folder), _front(f"http://127.0.0.1:{port}", f"http://localhost:{port}") as front:
-            names = (f"repo-{n}" for n in itertools.count(1))
-
-            def place() -> Place:
-                ask = _asker(front.behind, token)
-                name = ask("POST", "/user/repos", {"name": next(names), "auto_init": True})["full_name"]
-                return _place(front, token, name, ask, ask)
-
-            yield place
+        command = ("node", str(program), "start", "--service", service, "--port", str(port), "--seed", "seed.yaml")
+        with _running(command, port, folder):
+            yield port
 
 
 @contextlib.contextmanager
