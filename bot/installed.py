@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from bot.propose import Proposer, crossover, mutate, tpe
@@ -24,13 +25,18 @@ NEEDED = ("torch", "numpy", "rustbpe")
 def local(home: Path, cache: Path) -> Runner:
     """Measurements on this machine. The last CPU is the candidates': this process and its git leave it, and only what measures
     gets it back (by taskset; without that program everything shares all CPUs)."""
-    allowed = os.sched_getaffinity(0)
-    taskset = shutil.which("taskset")
+    allowed, taskset = _given(), shutil.which("taskset")
     if len(allowed) < 2 or taskset is None:
         return LocalRunner(home, cache)
     os.sched_setaffinity(0, allowed - {max(allowed)})
     all_of_them = ",".join(map(str, sorted(allowed)))
     return LocalRunner(home, cache, supervisor=(taskset, "--cpu-list", all_of_them, *SUPERVISOR))
+
+
+@cache
+def _given() -> frozenset[int]:
+    """The CPUs that this process was given, before any runner of it left one."""
+    return frozenset(os.sched_getaffinity(0))
 
 
 RUNNERS: Mapping[str, Callable[[Path, Path], Runner]] = {"local": local}

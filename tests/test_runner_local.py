@@ -392,3 +392,15 @@ def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path, cache:
         runner.start(job)
 
 
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_second_campaign_of_a_process_keeps_the_candidate_s_cpu(tmp_path: Path) -> None:
+    """The process leaves the last CPU to candidates, and what measures gets it back, however many runners were made before."""
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom bot import installed\ngiven = os.sched_getaffinity(0)\n"
+        "made = [installed.local(Path(sys.argv[1]), Path(sys.argv[1])) for _ in range(2)]\n"
+        "assert os.sched_getaffinity(0) == given - {max(given)}\n"
+        "assert {runner._argv[2] for runner in made} == {','.join(map(str, sorted(given)))}, made[1]._argv\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd=PROJECT)
