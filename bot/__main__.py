@@ -101,7 +101,7 @@ def this_machine() -> Machine:
         server=Server(base_url=environ.get("OPENAI_BASE_URL", "").strip(), key=environ.get("OPENAI_API_KEY", "").strip()),
         event_file=environ.get("GITHUB_EVENT_PATH", ""), slack_token=environ.get("SLACK_BOT_TOKEN", ""),
         slack_webhook=environ.get("SLACK_WEBHOOK_URL", ""), slack_api=environ.get("SLACK_API_URL") or Machine.slack_api,
-        look=partial(box.look, tuple(environ), Path.home()),
+        look=partial(box.look, tuple(environ), Path.home()), name=environ.get("RUNNER_NAME", ""),
     )  # fmt: skip
 
 

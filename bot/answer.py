@@ -224,7 +224,7 @@ def _resume(heard: Heard, scene: Scene, running: list[Campaign], command: object
     if not c.paused and cause_of(heard) not in scene.state.heard:
         return _misuse(f"Campaign {c.name} is not paused.")
     text = scene.program or ""
-    if text and isinstance(problems := parse(text, c.started.settings), Problems):
+    if scene.program is not None and isinstance(problems := parse(text, c.started.settings), Problems):
         return _misuse(f"**`program.md` has mistakes; campaign {c.name} is still paused.**\n\n" + fence(str(problems), 6000))
     event = e.Resumed(campaign=c.name, at=scene.now, by=heard.login, cause=cause_of(heard), program=text)
     return _once(heard, scene, Answer(events=(event,), campaign=c.name))

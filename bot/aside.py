@@ -2,9 +2,10 @@
 
     asked("1: propose", begin)  ->  None as long as there is no answer, then the answer, once
 
-`begin` is called in the thread of the loop, and reads there all that the question needs; what it returns is called in a thread
-of its own, one at a time. That thread writes nothing: an answer has an effect only through whoever takes it. `AtOnce` is the same
-for who may wait. Not here: what is asked (proposing.py).
+`begin` is called in the thread of the loop with what was paid for answers that nobody has taken, since no log knows of it, and
+reads there all that the question needs. What it returns is called in a thread of its own, one at a time. That thread writes
+nothing: an answer has an effect only through whoever takes it. `AtOnce` is the same for who may wait. Not here: what is asked
+(proposing.py).
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from typing import Any, Protocol, TypeVar
 from bot.spending import FREE, Meter, Spent
 
 T = TypeVar("T")
+Begin = Callable[[Spent], Callable[[], T]]
 
 
 class Asked(Protocol):
-    def __call__(self, key: str, begin: Callable[[], Callable[[], T]]) -> T | None:
+    def __call__(self, key: str, begin: Begin[T]) -> T | None:
         """The answer to the question of that name, or None for now. Raises what the question raised."""
+
+    def keep(self, key: str, answer: object) -> None:
+        """It could not be used yet: it is the answer of the next time, and nobody is asked."""
 
     def close(self) -> Spent:
         """Ask no more; what calls have cost, or can cost at most, whose answers nobody has taken."""
@@ -29,8 +34,14 @@ class Asked(Protocol):
 class AtOnce:
     """Waits for each answer."""
 
-    def __call__(self, key: str, begin: Callable[[], Callable[[], T]]) -> T | None:
-        return begin()()
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+
+    def __call__(self, key: str, begin: Begin[T]) -> T | None:
+        return self._kept.pop(key) if key in self._kept else begin(FREE)()
+
+    def keep(self, key: str, answer: object) -> None:
+        self._kept[key] = answer
 
     def close(self) -> Spent:
         return FREE
@@ -43,11 +54,14 @@ class Aside:
         self._meter = meter
         self._open: dict[str, _Question] = {}
         self._taken = FREE
+        self._kept: dict[str, Any] = {}
 
-    def __call__(self, key: str, begin: Callable[[], Callable[[], T]]) -> T | None:
+    def __call__(self, key: str, begin: Begin[T]) -> T | None:
+        if key in self._kept:
+            return self._kept.pop(key)  # type: ignore[no-any-return]
         question = self._open.get(key)
         if question is None and not any(other.is_alive() for other in self._open.values()):
-            self._open[key] = _Question(begin(), self._meter)
+            self._open[key] = _Question(begin(self._meter.most - self._taken), self._meter)
         if question is None or question.is_alive():
             return None
         del self._open[key]
@@ -55,6 +69,9 @@ class Aside:
             raise question.error
         self._taken += question.cost
         return question.answer  # type: ignore[no-any-return]
+
+    def keep(self, key: str, answer: object) -> None:
+        self._kept[key] = answer
 
     def close(self) -> Spent:
         self._meter.closed = True

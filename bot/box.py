@@ -66,8 +66,9 @@ def _gpus() -> tuple[Gpu, ...] | str:
 
 
 def _words(row: list[str]) -> str:
-    """A name may have commas."""
-    return f"process {row[1]} ({','.join(row[2:-1])[-40:]}) with {_mib(row[-1])} MiB"
+    """A name may have commas. Only the program's own is told, without folders and arguments: it may stand on a public issue."""
+    program = ",".join(row[2:-1]).split(" ")[0].rpartition("/")[2]
+    return f"process {row[1]} ({program[-40:]}) with {_mib(row[-1])} MiB"
 
 
 def _ask(program: str, query: str) -> list[list[str]]:

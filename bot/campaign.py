@@ -7,11 +7,14 @@ Not here: what to do next (decide.py), whether it may begin (preflight.py), what
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bot import events as e
 from bot import summary
 from bot.aside import Aside, AtOnce
+from bot.git import GitError
+from bot.log import LogDamaged
 from bot.loop import View, append, pay, refresh, run
 from bot.minds import minds
 from bot.preflight import PROGRAM, check_machine, check_models, plan, program_now
@@ -77,11 +80,12 @@ def resume(ws: Workspace, machine: Machine, screen: Screen) -> Campaign:
     if waiting is None:
         raise Told("no campaign is under way: `autoresearch run N` begins one of N experiments")
     text, settings = "", offline(waiting.settings)
-    if not waiting.stop:
+    if not (waiting.stop or waiting.ending):  # else nobody is asked any more
         text, settings = program_now(ws, waiting)
         if PROGRAM in ws.checkout.changes():
             screen.line(f"{PROGRAM} has changes that are not committed: they do not count until they are", "yellow")
         check_models(machine, settings)
+    if not waiting.stop:
         with screen.stages("preparing") as tell:
             check_machine(machine, waiting.settings, tell)
     with machine.interrupts.held(), ws.driving():
@@ -171,6 +175,10 @@ def _drive(seat: Seat, branch: str) -> Campaign:
         _pay(seat)
         summary.bring_home(seat.ws, seat.screen, branch)
         raise Interrupted(_interrupted(seat.view.state.active, seat.machine.command)) from None
+    except Exception:
+        with suppress(GitError, LogDamaged, OSError):  # what went wrong first is told
+            _pay(seat)
+        raise
     finally:
         seat.world.runner.close()
     _pay(seat)

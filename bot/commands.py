@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from platform import node
 
 from bot import campaign, demo, doctor, looks, measuring, nightly, online, premises, rehearsal, reporting, summary
 from bot.fitness import unfit
@@ -21,6 +20,7 @@ from bot.screen import Screen
 from bot.state import Campaign
 from bot.workspace import Machine, Told, Workspace, find
 from runners.actions import to_lost
+from runners.local import leave
 
 Command = Callable[[argparse.Namespace, Machine, Screen], int]
 DONE, TOLD = 0, 1
@@ -130,9 +130,10 @@ def examine(options: argparse.Namespace, machine: Machine, screen: Screen) -> in
         return premises.examine(options, machine, screen)
     if options.out and not options.runner:
         raise Told("--out belongs to --runner: the file in which a job leaves why it did not measure")
-    rows = (doctor.runner if options.runner else doctor.examine)(machine, Path.cwd())
+    here, looks = Path.cwd(), doctor.LOOKS if options.out else 1
+    rows = doctor.runner(machine, here, looks) if options.runner else doctor.examine(machine, here)
     if options.out and (why := unfit(rows)):
-        options.out.write_text(to_lost(f"{node()}: {why}"), "utf-8")
+        leave(options.out, to_lost(f"{machine.name}: {why}" if machine.name else why))
     if options.json:
         screen.raw(json.dumps([asdict(row) for row in rows], indent=1))
     else:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bot import git
 from bot.box import busy
-from bot.fitness import Row, cores, findings
+from bot.fitness import Row, cores, findings, taken
 from bot.log import LogDamaged
 from bot.minds import lacking
 from bot.preflight import LEAST_BYTES, PROGRAM
@@ -28,6 +28,7 @@ from runners.sandbox import kind
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES = 2**30
 GPU_SECONDS = 20.0
+LOOKS, PAUSE_SECONDS = 16, 20.0  # in a job, at a GPU that others use: until five minutes are over
 
 
 def examine(machine: Machine, path: Path) -> list[Row]:
@@ -47,10 +48,15 @@ def examine(machine: Machine, path: Path) -> list[Row]:
     ]
 
 
-def runner(machine: Machine, path: Path) -> list[Row]:
-    """What a machine must have that only measures, as `path`, a checkout on it, asks for. Prepares nothing."""
+def runner(machine: Machine, path: Path, looks: int = 1) -> list[Row]:
+    """What a machine must have that only measures, as `path`, a checkout on it, asks for. Prepares nothing. Others on its GPU may
+    be gone in a moment: it is looked at so often, PAUSE_SECONDS apart, before they count."""
     settings = _settings(path)
     device = settings.device if settings else "auto"
+    found = findings(machine.look(), device)
+    while taken(found) and (looks := looks - 1) > 0:
+        machine.sleep(PAUSE_SECONDS)
+        found = findings(machine.look(), device)
     return [
         _python(),
         _git(path),
@@ -58,7 +64,7 @@ def runner(machine: Machine, path: Path) -> list[Row]:
         _sandbox(machine, settings),
         _space("disk, here", path),
         _kept(machine.cache),
-        *findings(machine.look(), device),
+        *found,
     ]
 
 

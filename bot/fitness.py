@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 GUIDE = "runners/README.md"
+OTHERS = "GPU, others"
 BUSY = 0.25  # share of a core that others use; from there on numbers suffer
 HELD_MIB = 1024  # of the GPU's memory, that nobody answers for; the driver itself holds some hundreds
+DRIVERS = {"13": 580}  # the oldest driver for a CUDA: https://docs.nvidia.com/deploy/cuda-compatibility/
 JUMP_SECONDS = 0.05  # between the wall clock and the steady one, while we look
 AS_GOOD_AS_ROOT = ("docker", "lxd", "incus-admin", "libvirt", "disk", "sudo", "wheel", "admin")  # groups that lead to root
 
@@ -95,6 +97,11 @@ def unfit(rows: list[Row]) -> str:
     return ". ".join(f"{row.name}: {row.found}; {row.fix}" for row in rows if row.state == "missing")
 
 
+def taken(rows: list[Row]) -> bool:
+    """Whether nothing but others on the GPU makes it unfit."""
+    return {row.name for row in rows if row.state == "missing"} == {OTHERS}
+
+
 def _gpu(facts: Facts, device: str) -> Iterator[Row]:
     if isinstance(facts.gpus, str) or not facts.gpus:
         yield _no_gpu(facts, device)
@@ -122,12 +129,12 @@ def _others(gpu: Gpu, device: str) -> Row:
     state = "warn" if device == "cpu" else "missing"
     if gpu.others:
         fix = "end them, or keep them away from this GPU: what they do there is in every number, so each run would be void"
-        return Row(name="GPU, others", state=state, found="; ".join(gpu.others), fix=fix)
+        return Row(name=OTHERS, state=state, found="; ".join(gpu.others), fix=fix)
     if gpu.used > HELD_MIB:
         fix = "look for dead processes (`ps -el | grep Z`), or from outside of this container; else restart the machine"
         found = f"{gpu.used} MiB of its memory are held, and no process that we can see owns up to them"
-        return Row(name="GPU, others", state=state, found=found, fix=fix)
-    return Row(name="GPU, others", state="ok", found="nobody computes on it")
+        return Row(name=OTHERS, state=state, found=found, fix=fix)
+    return Row(name=OTHERS, state="ok", found="nobody computes on it")
 
 
 def _torch(facts: Facts, device: str) -> Iterator[Row]:
@@ -141,7 +148,9 @@ def _torch(facts: Facts, device: str) -> Iterator[Row]:
         fix = "install a build with CUDA: PyPI's for Linux has it; look for another index in pip's configuration"
         yield Row(name="torch, GPU", state="missing", found=f"{built}: it cannot use the GPU", fix=fix)
     elif gpu and not torch.sees:
-        fix = f"the driver must be new enough for CUDA {torch.cuda}: https://docs.nvidia.com/deploy/cuda-compatibility/"
+        least = DRIVERS.get(torch.cuda.partition(".")[0])
+        new = f"{least} or newer (`nvidia-smi` shows it; {GUIDE})" if least else "new enough"
+        fix = f"the driver must be {new} for CUDA {torch.cuda}: https://docs.nvidia.com/deploy/cuda-compatibility/"
         yield Row(name="torch, GPU", state="missing", found=f"{built}, sees no GPU", fix=fix)
     elif facts.pinned and torch.version.partition("+")[0] != facts.pinned:
         fix = "`python3 runners/install.py train parquet` makes the environment of the lock; two versions never compare"

@@ -226,6 +226,7 @@ def _resumed(c: Campaign, event: e.Resumed) -> None:
         if isinstance(program, Problems):
             raise Unlisted(f"the program.md with which campaign {c.name} was resumed does not suit this version: {program}")
         c.settings = renewed(c.settings, program.settings)
+        c.broke, c.exhausted, c.refusals_row = "", -1, 0  # another may propose now, or for more
     c.paused = ""
     c.turns += 1
     for x in c.live.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -160,8 +160,3 @@ def _is(value: object, kind: type) -> bool:
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
         return False
     return isinstance(value, (int, float) if kind is float else kind)
-
-
-def rows_of(found: Landscape, why: Sequence[str]) -> list[Row]:
-    """Those of some parts of the design."""
-    return [row for row in found.rows if row.why in why]

@@ -22,6 +22,7 @@ from bot.settings import Settings
 from bot.spending import Meter, prices
 
 SHOWN = 120  # characters of an address
+RIGHT = "Write it as https://HOST/v1 or http://HOST:PORT/v1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ def lacking(settings: Settings, server: Server) -> str | None:
             f"program.md asks the model {names}, and no key for it is there: set OPENAI_API_KEY (and OPENAI_BASE_URL for a "
             "server other than OpenAI's; one of your own may need no key). Without a model: `proposer: mutate`, no model.reviewer"
         )
-    if settings.models and (wrong := _no_address(server.base_url) or _no_key(server.key)):
+    if settings.models and (wrong := _no_address(server.base_url) or _no_key(server.key) or _no_client(server)):
         return wrong
     if "optuna" in settings.proposers and importlib.util.find_spec("optuna") is None:
         return "program.md asks optuna for proposals, and it is not installed: `pip install 'autoresearch-bot[search]'`"
@@ -60,16 +61,36 @@ def _no_address(url: str) -> str | None:
     """Why nobody can be asked there. It is shown, unless it has a password in it."""
     if not url:
         return None
-    shown, right = one_line(repr(url), SHOWN) if "@" not in url else "set", "Write it as https://HOST/v1 or http://HOST:PORT/v1"
+    shown = _shown(url)
     if not url.isprintable() or " " in url or not url.isascii():
-        return f"OPENAI_BASE_URL is {shown}, and no address has such characters in it. {right}"
+        return f"OPENAI_BASE_URL is {shown}, and no address has such characters in it. {RIGHT}"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        return f"OPENAI_BASE_URL is {shown}, which is no address: {error}. {right}"
+    except ValueError:
+        return f"OPENAI_BASE_URL is {shown}, which is no address. {RIGHT}"
     if parts.scheme not in ("http", "https") or not host:
-        return f"OPENAI_BASE_URL is {shown}, which does not begin with http:// or https:// and a host. {right}"
+        return f"OPENAI_BASE_URL is {shown}, which does not begin with http:// or https:// and a host. {RIGHT}"
+    if "?" in url or "#" in url:
+        return f"OPENAI_BASE_URL is {shown}, and what follows its path (? or #) would be lost. {RIGHT}"
+    return None
+
+
+def _shown(url: str) -> str:
+    return one_line(repr(url), SHOWN) if "@" not in url else "set"
+
+
+def _no_client(server: Server) -> str | None:
+    """Why nobody can be asked, in words of ours: those of the library may have a password in them."""
+    from bot.propose.wire import connect
+
+    try:
+        connect(server.base_url, server.key).close()
+    except ImportError:
+        return "ALL_PROXY, HTTP_PROXY or HTTPS_PROXY names a proxy by SOCKS: `pip install socksio`, or take it out"
+    except Exception as error:  # noqa: BLE001  whatever the library refuses is one of these
+        what, why = _shown(server.base_url) if server.base_url else "empty", type(error).__name__
+        return f"OPENAI_BASE_URL is {what}, and nobody can be asked there ({why}). {RIGHT}; mind the proxy that is set, too"
     return None
 
 

@@ -10,18 +10,21 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bot import events as e
 from bot.act import act
-from bot.actions import Action
+from bot.actions import Action, Propose, Repair
 from bot.fold import fold
 from bot.forge.fleet import WORKFLOW, Workflows
+from bot.git import GitError
 from bot.hear import PROGRAM, Ears, hear, rehearse
-from bot.loop import View, step
+from bot.log import LogDamaged
+from bot.loop import View, pay, step
 from bot.minds import lacking
 from bot.platform import Connection, by_git, connect
 from bot.remote import Busy
@@ -35,7 +38,7 @@ from bot.workspace import Machine, Told
 from bot.world import World
 from runners import BadResult, Job, Lost, Runner, Running, to_json
 from runners.actions import ActionsRunner, to_lost
-from runners.local import RunnerError, SandboxError
+from runners.local import RunnerError, SandboxError, leave
 
 PAUSES = (5.0, 20.0, 60.0)  # seconds, before GitHub is asked once more within one wake-up
 QUEUE_SECONDS = 6 * 3600.0  # that a run may wait for a GPU to be free
@@ -109,13 +112,16 @@ def settle(options: argparse.Namespace, machine: Machine, screen: Screen) -> int
 def wake(world: World, lacks: Callable[[Settings], str | None] = lambda settings: None) -> Campaign | None:
     """Do all that can be done now; the campaign whose turn it is then. What a campaign `lacks` to ask whom it wants pauses it
     before anything is measured. Raises Busy when GitHub could not be asked."""
-    view, held = View(), list[Busy]()
+    view, held, lacks = View(), list[Busy](), cache(lacks)
     world = replace(world, later=held.append)
 
     def deed(world: World, c: Campaign, action: Action) -> e.Event | None:
         waits = c.paused or c.stop or c.ending or c.broke
-        reason = None if waits else lacks(c.settings)
-        return e.Paused(campaign=c.name, at=world.now(), reason=reason) if reason else act(world, c, action)
+        if reason := None if waits else lacks(c.settings):
+            return e.Paused(campaign=c.name, at=world.now(), reason=reason)
+        if held and isinstance(action, Propose | Repair):
+            return None  # what a model is paid for could hardly be written down
+        return act(world, c, action)
 
     def once() -> Campaign | None:
         held.clear()
@@ -125,7 +131,13 @@ def wake(world: World, lacks: Callable[[Settings], str | None] = lambda settings
             raise held[-1]
         return view.state.active
 
-    return patiently(world.sleep, once)
+    try:
+        return patiently(world.sleep, once)
+    except Exception:
+        with suppress(Busy, GitError, LogDamaged):  # what went wrong first is told
+            while pay(world, view):
+                pass
+        raise
 
 
 def _world(machine: Machine, there: Connection, runner: Runner, screen: Screen) -> World:
@@ -147,7 +159,7 @@ def job(options: argparse.Namespace, machine: Machine, screen: Screen) -> int:
             return 0
         source = code.read(x.flight.head, c.settings.editable[0])
         asked = job_of(c, x.flight, source or "")
-    options.out.write_text(json.dumps(asdict(asked)), "utf-8")
+    leave(options.out, json.dumps(asdict(asked)))
     screen.line(f"run {options.run}: {c.settings.budget.seconds:g} s of training, seed {asked.seed}")
     return 0
 
@@ -173,7 +185,7 @@ def measure_job(options: argparse.Namespace, machine: Machine, screen: Screen) -
     finally:
         runner.close()
         shutil.rmtree(home, ignore_errors=True)
-    options.out.write_text(text, "utf-8")
+    leave(options.out, text)
     screen.line(f"run {asked.run}: {json.loads(text).get('outcome', 'no result')}")
     return 0
 

@@ -135,8 +135,10 @@ def program_now(ws: Workspace, c: Campaign) -> tuple[str, Settings]:
     branch = c.started.branch
     ours = ws.checkout.current_branch() == branch and ws.relation(branch) is Relation.AHEAD
     repo, commit = (ws.checkout, ws.checkout.head()) if ours else (ws.repo, ws.forge(branch).tip())
-    text = repo.read(commit or "HEAD", PROGRAM) or ""
-    return text, renewed(c.settings, read_program(text, c.started.settings).settings) if text else c.settings
+    text = repo.read(commit or "HEAD", PROGRAM)
+    if text is None:
+        return "", c.settings
+    return text, renewed(c.settings, read_program(text, c.started.settings).settings)
 
 
 def _folder(ws: Workspace, corpus: str) -> str | None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bot import rulesets
+from bot import machines, rulesets
 from bot.answer import parse_default
 from bot.fitness import Row
 from bot.forge.labels import COLOURS
@@ -30,7 +30,6 @@ from bot.workspace import Machine
 WORKFLOWS = ("command.yml", "loop.yml", "nightly.yml")
 OWNERS = ".github/CODEOWNERS"
 PLACEHOLDER = "@YOUR-ORG/"
-GPU = "gpu"  # the label that loop.yml asks for
 ADMIN = "do it with the token of an administrator: GITHUB_TOKEN=$(gh auth token) autoresearch init"
 ABOUT = "This branch is the log of the autoresearch bot, one JSON line an event. Only the bot writes it: a hand edit breaks it.\n"
 WANTED = {"allow_squash_merge": True, "allow_auto_merge": True}
@@ -44,7 +43,7 @@ class Site:
     app: int
     settings: Settings | None
     about: dict[str, Any]
-    variables: frozenset[str]
+    variables: dict[str, str]
     secrets: frozenset[str]
 
     def get(self, path: str, **parameters: Any) -> Any:
@@ -111,16 +110,17 @@ def site(there: Connection, app: int) -> Site:
     program = parse(there.code.read(there.forge.tip(), PROGRAM) or "")
     return Site(
         there=there, app=app, settings=None if isinstance(program, Problems) else program.settings, about=rest.get(rest.repo),
-        variables=_names(there, "variables"), secrets=_names(there, "secrets"),
+        variables=_named(there, "variables"), secrets=frozenset(_named(there, "secrets")),
     )  # fmt: skip
 
 
-def _names(there: Connection, what: str) -> frozenset[str]:
-    """Names only: GitHub never shows what is in a secret. "?" when this token may not look."""
+def _named(there: Connection, what: str) -> dict[str, str]:
+    """Values by name; of secrets GitHub shows none. "?" when this token may not look."""
     try:
-        return frozenset(it["name"] for it in there.threads.rest.pages(f"{there.threads.rest.repo}/actions/{what}"))
+        found = there.threads.rest.pages(f"{there.threads.rest.repo}/actions/{what}")
     except Refused:
-        return frozenset("?")
+        return {"?": ""}
+    return {str(it["name"]): str(it.get("value", "")) for it in found}
 
 
 def needs(place: Site) -> Iterator[Need]:
@@ -133,7 +133,9 @@ def needs(place: Site) -> Iterator[Need]:
     if place.app:
         yield _ruleset("ruleset: branches", rulesets.branches(place.app))
     yield Need(name="who the bot is", look=_identity)
-    yield Need(name="machines", look=_machines)
+    yield Need(name="machines", look=lambda it: machines.gpus(_runners(it)))
+    yield Need(name="where the bot runs", look=_host)
+    yield Need(name="time for a run", look=_minutes)
     yield Need(name="secrets", look=_secrets)
     yield Need(name="owners", look=_owners)
     yield Need(name="who can see it", look=_public)
@@ -255,13 +257,20 @@ def _identity(place: Site) -> Row:
     return Row(name=name, state="warn", found="GITHUB_TOKEN", fix=fix)
 
 
-def _machines(place: Site) -> Row:
-    runners = [it for it in place.get("/actions/runners")["runners"] if GPU in {label["name"] for label in it["labels"]}]
-    online = [str(it["name"]) for it in runners if it["status"] == "online"]
-    if online:
-        return Row(name="machines", state="ok", found=f"{len(online)} online with the label {GPU}: {', '.join(online[:5])}")
-    fix = f"Settings, Actions, Runners: register one with the label {GPU} (runners/README.md); until then runs wait"
-    return Row(name="machines", state="missing", found=f"{len(runners)} with the label {GPU}, none online", fix=fix)
+def _runners(place: Site) -> list[dict[str, Any]]:
+    return place.there.threads.rest.pages(f"{place.there.threads.rest.repo}/actions/runners")
+
+
+def _host(place: Site) -> Row:
+    if "?" in place.variables:
+        return Row(name="where the bot runs", state="warn", found="this token may not look", fix=ADMIN)
+    return machines.host(place.variables.get(machines.HOST, ""), _runners(place), private=bool(place.about.get("private")))
+
+
+def _minutes(place: Site) -> Row:
+    if "?" in place.variables:
+        return Row(name="time for a run", state="warn", found="this token may not look", fix=ADMIN)
+    return machines.minutes(place.variables.get(machines.MINUTES, ""), (place.settings or parse_default().settings).budget)
 
 
 def _secrets(place: Site) -> Row:

@@ -7,13 +7,16 @@ reviews and who mends is in World.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from bot import actions as a
 from bot import events as e
 from bot import static
 from bot.briefing import brief, past
+from bot.forge import ForgeError
+from bot.git import GitError
 from bot.log import KNOWLEDGE
 from bot.propose import Brief, Idea, Mender, NoIdea, apply
 from bot.propose.near import near
@@ -100,9 +103,25 @@ class Found:
 def propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
     """One idea for the tip, as a candidate, a refusal or a pause; None while somebody thinks. If there is another tip meanwhile
     it is still one for the tip for which it was asked, like every candidate that waits."""
-    found = world.asked(f"{c.name}: propose", lambda: _proposal(world.minded(world, c), c, action))
+    found = world.asked(f"{c.name}: propose", lambda owed: _proposal(world.minded(world, c), c, action, owed))
     if found is None:
         return None
+    with _owing(world, c, found):
+        return _told(world, c, action, found)
+
+
+@contextmanager
+def _owing(world: World, c: Campaign, found: Found) -> Iterator[None]:
+    """Whatever keeps what comes of an answer from the log, its price is owed."""
+    try:
+        yield
+    except Exception:
+        if found.spent.calls:
+            world.owed.append(e.Billed(campaign=c.name, at=world.now(), spent=found.spent))
+        raise
+
+
+def _told(world: World, c: Campaign, action: a.Propose, found: Found) -> e.Event:
     idea, checked, parent = found.idea, found.checked, found.question.parent
     if isinstance(checked, Refusal) and checked.halt == "pause":
         return _paused(world, c, found)
@@ -118,18 +137,20 @@ def propose(world: World, c: Campaign, action: a.Propose) -> e.Event | None:
     )  # fmt: skip
 
 
-def _proposal(world: World, c: Campaign, action: a.Propose) -> Callable[[], Found]:
-    """Everything that is read of the campaign is read now."""
+def _proposal(world: World, c: Campaign, action: a.Propose, owed: Spent) -> Callable[[], Found]:
+    """Everything that is read of the campaign is read now; `owed` is what its log does not know yet of what was spent."""
     tried = past(world.code, c)
     asked = brief(world.code, c, action.parent, action.seed, past=tried, learned=world.log.beside(KNOWLEDGE))
     asked = replace(asked, source=source_at(world, c, c.candidates[action.parent].sha))
-    question = _question(world, c, asked, tried, action.parent)
+    question = _question(world, c, asked, tried, action.parent, owed)
     return lambda: _answer(world.reviewer, question, world.proposer.propose(question.brief))
 
 
-def _question(world: World, c: Campaign, asked: Brief, tried: tuple[Tried, ...], parent: int) -> Question:
+def _question(world: World, c: Campaign, asked: Brief, tried: tuple[Tried, ...], parent: int, owed: Spent) -> Question:
+    left = None if asked.usd_left is None else asked.usd_left - owed.usd
     memory, who = Memory(asked.source, tried, c.name), (world.proposer.name, world.mender.name if world.mender else "")
-    return Question(brief=replace(asked, refuses=memory), memory=memory, path=editable(c), parent=parent, who=who)
+    asked = replace(asked, refuses=memory, usd_left=left)
+    return Question(brief=asked, memory=memory, path=editable(c), parent=parent, who=who)
 
 
 def _answer(reviewer: Reviewer, question: Question, idea: Idea | NoIdea) -> Found:
@@ -138,8 +159,8 @@ def _answer(reviewer: Reviewer, question: Question, idea: Idea | NoIdea) -> Foun
     return Found(question=question, idea=idea, checked=check(reviewer, question, idea))
 
 
-def _paused(world: World, c: Campaign, found: Found) -> e.Event:
-    reason = found.checked.reason if isinstance(found.checked, Refusal) else ""
+def _paused(world: World, c: Campaign, found: Found, reason: str = "") -> e.Event:
+    reason = reason or (found.checked.reason if isinstance(found.checked, Refusal) else "")
     return e.Paused(campaign=c.name, at=world.now(), reason=_storable(reason), spent=found.spent)
 
 
@@ -195,14 +216,31 @@ def hoped(idea: Idea) -> float | None:
 
 def repair(world: World, c: Campaign, action: a.Repair) -> e.Event | None:
     """A candidate that crashed, mended by whom proposed it: the same branch, another commit. Killed before it was written down,
-    it is asked for again, and what was pushed is overwritten. None while somebody thinks."""
+    it is asked for again, and what was pushed is overwritten; what cannot be pushed now is not asked for again. None while
+    somebody thinks."""
     world, x = world.minded(world, c), c.candidates[action.n]
     if world.mender is None:
         return e.NotRepaired(campaign=c.name, at=world.now(), n=x.n, reason="who proposed it is not there any more")
-    mender = world.mender
-    found = world.asked(f"{c.name}: repair {x.n}, {x.head}", lambda: _mended(world, mender, c, x))
+    mender, key = world.mender, f"{c.name}: repair {x.n}, {x.head}"
+    found = world.asked(key, lambda owed: _mended(world, mender, c, x, owed))
     if found is None:
         return None
+    with _owing(world, c, found):
+        try:
+            return _repaired(world, c, x, found)
+        except Busy:
+            world.asked.keep(key, _paid(found))
+            raise
+        except (GitError, ForgeError) as error:
+            return _paused(world, c, found, str(error))
+
+
+def _paid(found: Found) -> Found:
+    """The same answer, for nothing."""
+    return replace(found, idea=replace(found.idea, spent=FREE), checked=replace(found.checked, spent=FREE))
+
+
+def _repaired(world: World, c: Campaign, x: Candidate, found: Found) -> e.Event:
     idea, checked, spent = found.idea, found.checked, found.spent
     if isinstance(checked, Refusal) and checked.halt == "pause":
         return _paused(world, c, found)
@@ -215,19 +253,15 @@ def repair(world: World, c: Campaign, action: a.Repair) -> e.Event | None:
         source=static.hash_of(checked.edited), shorter=static.size(found.question.brief.source) - static.size(checked.edited),
         spent=spent,
     )  # fmt: skip
-    try:
-        world.forge.push(branch_of(c.name, x.n), head)
-    except Busy:
-        world.owed.append(mended)  # it is asked for again
-        raise
+    world.forge.push(branch_of(c.name, x.n), head)
     return mended
 
 
-def _mended(world: World, mender: Mender, c: Campaign, x: Candidate) -> Callable[[], Found]:
+def _mended(world: World, mender: Mender, c: Campaign, x: Candidate, owed: Spent) -> Callable[[], Found]:
     """As _proposal."""
     tried = tuple(row for row in past(world.code, c) if (row.campaign, row.n) != (c.name, x.n))
     asked = brief(world.code, c, x.parent, 0, past=tried, learned=world.log.beside(KNOWLEDGE))
-    question = _question(world, c, replace(asked, source=source_at(world, c, x.on)), tried, x.parent)
+    question = _question(world, c, replace(asked, source=source_at(world, c, x.on)), tried, x.parent, owed)
     edits, log = x.edits, f"{x.result.get('log_tail', '')}\n{x.fault}"
     return lambda: _answer(
         world.reviewer, question, mender.repair(question.brief, question.brief.source, edits, log)

@@ -12,7 +12,7 @@ from statistics import fmean
 from bot import actions as a
 from bot import events as e
 from bot.program import Budget
-from bot.state import Campaign, Candidate, Run
+from bot.state import Campaign, Candidate, Run, Stage
 from bot.world import World, source_at
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
 
@@ -49,19 +49,25 @@ def poll(world: World, c: Campaign, action: a.Poll) -> e.Event | None:
     if isinstance(seen, Running):
         world.progress[run.run] = seen
         world.tell(c, seen)
-        return _overdue(world, c, action)
+        return _overdue(world, c, action, seen) if world.now() > run.deadline else None
     world.progress.pop(run.run, None)
     if isinstance(seen, Lost):
         return e.RunLost(campaign=c.name, at=world.now(), n=x.n, run=run.run, reason=seen.reason)
     return _seen(world, c, action, seen)
 
 
-def _overdue(world: World, c: Campaign, action: a.Poll) -> e.Event | None:
-    """The judge itself hangs: its own deadlines are far earlier than this one."""
-    if world.now() <= action.run.deadline:
-        return None
+def _overdue(world: World, c: Campaign, action: a.Poll, seen: Running) -> e.Event:
+    """The judge itself hangs: its own deadlines are far earlier than this one. Or nobody ever began: a person must see to that
+    first, so pause, then take the run back."""
+    reason = "no result before the deadline"
+    if world.queue_seconds and seen.phase == "waiting":
+        hours = (action.run.deadline - action.run.started) / 3600
+        reason = f"no machine with the label gpu took it for {hours:.0f} hours"
+        if not c.paused and not c.stop:
+            fix = "`autoresearch doctor --github` says which are online, runners/README.md how to set one up"
+            return e.Paused(campaign=c.name, at=world.now(), reason=f"{reason}, a run of candidate {action.n} that waits: {fix}")
     world.runner.cancel(action.run.run)
-    return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason="no result before the deadline")
+    return e.RunLost(campaign=c.name, at=world.now(), n=action.n, run=action.run.run, reason=reason)
 
 
 def _seen(world: World, c: Campaign, action: a.Poll, seen: Measurement) -> e.Event | None:
@@ -107,9 +113,10 @@ def job_of(c: Campaign, run: Run, source: str) -> Job:
 
 
 def incumbent_of(c: Campaign, run: Run) -> Candidate | None:
-    """What the code of that run wants to beat. None for the tip itself and for a base, which people wrote."""
-    tip = c.candidates.get(c.tip)
-    return None if tip is None or run.subject == tip.n or c.candidates[run.subject].base else tip
+    """What the code of that run wants to beat: what it stands on, whatever the tip is by now. None for a base, which people
+    wrote, and for what others are measured against itself."""
+    x = c.candidates[run.subject]
+    return None if x.base or x.stage in (Stage.ACCEPTED, Stage.MERGED) else c.candidates[x.parent]
 
 
 def scoring_cap(c: Campaign, run: Run) -> float:

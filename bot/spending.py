@@ -9,10 +9,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+DEAREST = 1e6  # dollars for a million tokens: more than that is a slip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What calls of models cost: tokens as their servers reported them, US dollars by the prices of program.md."""
+    """What calls of models cost: tokens as their servers reported them, US dollars by the prices of program.md. Raises ValueError
+    where one of its numbers is below zero, or none."""
 
     calls: int = 0
     input: int = 0  # tokens, the cached ones included
@@ -22,11 +25,17 @@ class Spent:
     guessed: int = 0  # calls whose usage nobody reported: they are counted at the most that they can have cost
     unpriced: int = 0  # calls of a model without a price: their tokens are counted, dollars are not
 
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if not 0 <= getattr(self, f.name) < math.inf:
+                raise ValueError(f"{f.name} is {getattr(self, f.name)}: nothing costs that")
+
     def __add__(self, other: Spent) -> Spent:
         return Spent(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def __sub__(self, other: Spent) -> Spent:
-        return Spent(**{f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self)})
+        """Never below zero: sums of dollars do not give their parts back to the last bit."""
+        return Spent(**{f.name: max(f.default, getattr(self, f.name) - getattr(other, f.name)) for f in fields(self)})
 
 
 FREE = Spent()
@@ -79,8 +88,9 @@ def prices(rows: Iterable[str]) -> dict[str, Price] | str:
             each = [float(number) for number in numbers]
         except ValueError:
             each = []
-        if len(each) != 3 or not all(math.isfinite(number) and number >= 0 for number in each):
-            return f'"{row}" is no price; write MODEL INPUT CACHED OUTPUT, the last three in dollars for a million tokens'
+        if len(each) != 3 or not all(0 <= number <= DEAREST for number in each):
+            form = "MODEL INPUT CACHED OUTPUT, the last three in dollars for a million tokens, at most a million"
+            return f'"{row}" is no price; write {form}'
         if model in table:
             return f"{model} has two prices; keep one"
         table[model] = Price(input=each[0], cached=each[1], output=each[2])

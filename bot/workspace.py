@@ -64,6 +64,7 @@ class Machine:
     prepare: Callable[[str, Path, Callable[[str, float], None]], str | None]  # corpus, cache, tell(stage, done) -> likewise
     look: Callable[[], Facts]  # at the machine itself
     platform: Callable[[], Platform] = _nowhere
+    name: str = ""  # as a runner of GitHub Actions; not the name of the host, which would show on a public issue
     event: str = ""  # the name of the webhook that started us
     event_file: str = ""  # and its payload
     server: Server = field(default_factory=Server)  # of models

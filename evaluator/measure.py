@@ -34,7 +34,6 @@ import os
 import signal
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +45,7 @@ from evaluator.contention import held_before
 from evaluator.defences import PRODUCTION, Defences
 from evaluator.wire import Failed, frozen
 from runners import Job, Measurement, Outcome, to_json
-from runners.local import SandboxError, available
+from runners.local import SandboxError, available, leave
 
 if TYPE_CHECKING:  # numpy is loaded only once the first sandboxed process is on its way
     from evaluator.prepare import Prepared
@@ -98,12 +97,12 @@ def _serve(job: Job, bench: Bench, home: Path, cache: Path) -> int:
     signal.setitimer(signal.ITIMER_REAL, max(0.001, job.deadline - time.time()))
     tell = _teller(folder)
     try:
-        write(folder / "result.json", to_json(measure(job, bench, cache, tell)))
+        leave(folder / "result.json", to_json(measure(job, bench, cache, tell)))
         return 0
     except (SandboxError, BenchError, OSError, _data_error()) as error:
         kind = "sandbox" if isinstance(error, SandboxError) else "data" if isinstance(error, _data_error()) else "machine"
         print(f"measure: {error}", file=sys.stderr, flush=True)
-        write(folder / "error.json", json.dumps({"kind": kind, "message": str(error)}))
+        leave(folder / "error.json", json.dumps({"kind": kind, "message": str(error)}))
         return 1
 
 
@@ -131,16 +130,6 @@ def _locked(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def write(path: Path, text: str) -> None:
-    """The whole file or nothing, also when the power fails."""
-    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    with draft.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
 
 
 def _teller(folder: Path) -> Tell:

@@ -67,6 +67,15 @@ def lost(text: str) -> Lost | None:
     return Lost(reason=f"the GPU machine could not measure: {said['lost'][:WORDS]}")
 
 
+def _unread(text: str) -> Lost | None:
+    """Text that is empty or was cut off is the machine's fault, a full disk for one; JSON of the wrong kind is not."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        return Lost(reason=f"the result on the GPU machine is not JSON ({error}): is a disk full there?")
+    return None
+
+
 @dataclass
 class ActionsRunner:
     """A `runners.Runner`. `results` holds the paths of what the jobs before this wake-up left, by run: also for a job that left
@@ -93,7 +102,7 @@ class ActionsRunner:
             text = door(self.results[job.run])
             if text is None:
                 return Lost(reason="the job on the GPU machine left no result: its log says why")
-            return lost(text) or from_json(text, job)
+            return lost(text) or _unread(text) or from_json(text, job)
         if self._look().get(job.run) == ENDED:
             return Lost(reason="its workflow run has ended, and nobody brought its result")
         return Running(phase="waiting" if self._look().get(job.run) == "queued" else "training")

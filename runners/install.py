@@ -3,7 +3,8 @@ from 3.11 on and nothing installed.
 
 The virtual environment lies outside of the checkout, which is cleaned before every job, in the runner's own tool folder. Its name
 is a hash of all that it was made from, so a machine that stays makes it once and then only looks; a hosted one makes it each
-time. Nothing of it is shared between machines or through a cache. Versions are those of requirements.lock.
+time. Nothing of it is shared between machines or through a cache. Versions are those of requirements.lock. What was not used
+for 30 days is removed: with torch each environment has gigabytes.
 
 Only the standard library: this runs before anything of ours is there.
 """
@@ -16,12 +17,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 MADE_FROM = ("pyproject.toml", "requirements.lock")
 OLDEST = (3, 11)
-DONE = ".complete"  # written last: an environment without it was interrupted
+DONE = ".complete"  # written last: an environment without it was interrupted; its date is that of the last use
+UNUSED_SECONDS = 30 * 86400.0
 Run = Callable[[Sequence[str]], None]
 
 
@@ -42,7 +45,20 @@ def install(folder: Path, extras: Sequence[str], run: Run, project: Path = PROJE
         pip = (str(there / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         run([*pip, "--constraint", str(project / "requirements.lock"), "--editable", what])
         (there / DONE).touch()
+    tidy(there)
     return there / "bin"
+
+
+def tidy(there: Path) -> None:
+    """Mark that environment as used now, and remove others beside it that were not used for long."""
+    with suppress(OSError):  # it may only be read here, or another job tidies as well
+        (there / DONE).touch()
+        now = (there / DONE).stat().st_mtime
+        for other in there.parent.glob("autoresearch-*"):
+            mark = other / DONE if (other / DONE).exists() else other
+            if now - mark.stat().st_mtime > UNUSED_SECONDS:
+                (other / DONE).unlink(missing_ok=True)  # first: half of one is none
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _run(argv: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ LABELS = ("self-hosted", "gpu")  # what loop.yml asks for
 GROUP = 1  # "Default", the only group that a repository of its own has
 ANSWER_SECONDS = 60.0
 SOON, LATE = 5.0, 300.0  # seconds until the next job is asked for; doubled after each failure
+SHORT = 30.0  # seconds: no job ends that fast, but the runner's program ends with 0 also when it could not begin
 
 
 class Failed(Exception):
@@ -54,40 +55,50 @@ def configuration(api: str, repo: str, token: str, name: str) -> str:
         raise Failed(f"GitHub gave no configuration: {error!r}") from None
 
 
-def one(reach: Sequence[str], ask: Callable[[], str]) -> str:
+def one(reach: Sequence[str], ask: Callable[[], str], now: Callable[[], float]) -> str:
     """Have one job run on the machine that `reach` leads to; what it said in the end. Raises Failed.
 
     Nothing is asked for before the machine is ready: a configuration that nobody takes stays there as a runner that is offline.
     """
+    said = ""
     with subprocess.Popen(reach, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as box:
         assert box.stdin is not None and box.stdout is not None
         try:
             if box.stdout.readline() != "ready\n":
                 raise Failed("the machine is not ready: it cannot be reached, or still runs a job; its journal says more")
             box.stdin.write(ask() + "\n")
+            began = now()
             box.stdin.flush()
-            said = box.stdout.readline().strip()
+            said, lasted = box.stdout.readline().strip(), now() - began
         except BrokenPipeError:
-            said = ""
+            pass
         except BaseException:
             box.kill()
             raise
     if not said.startswith("over "):
         raise Failed("the connection ended before the job did")
+    if said != "over 0" or lasted < SHORT:
+        raise Failed(f"`{said}` after {lasted:.0f} s: the runner's program there did no job; its journal says why")
     return said
 
 
 def secret(path: Path) -> str:
-    """The token, read anew for each job, so that something else may renew it. Raises Failed."""
+    """The token, read anew for each job: who renews the file need not start this again. (By the unit it is systemd's copy,
+    made when the unit started.) Raises Failed.
+
+    The group's bits do not count: where systemd hands out a credential by an ACL they are the ACL's mask.
+    """
     try:
-        if path.stat().st_mode & 0o077:
+        if path.stat().st_mode & 0o007:
             raise Failed(f"others may read {path}: chmod 600 {path}")
         return path.read_text("utf-8").strip()
     except OSError as error:
         raise Failed(f"{path}: {error.strerror}") from None
 
 
-def main(arguments: Sequence[str] | None = None, sleep: Callable[[float], None] = time.sleep) -> int:
+def main(
+    arguments: Sequence[str] | None = None, sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.monotonic
+) -> int:
     parser = argparse.ArgumentParser(prog="jit.py", description="Keeps one machine with a GPU supplied with jobs.")
     parser.add_argument("--repo", required=True, metavar="OWNER/NAME")
     parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="holds a token; mode 600")
@@ -99,7 +110,7 @@ def main(arguments: Sequence[str] | None = None, sleep: Callable[[float], None] 
     while not asked.jobs or done < asked.jobs:
         name = f"autoresearch-{secrets.token_hex(6)}"
         try:
-            said = one(asked.reach, lambda: configuration(asked.api, asked.repo, secret(asked.token_file), name))  # noqa: B023
+            said = one(asked.reach, lambda: configuration(asked.api, asked.repo, secret(asked.token_file), name), now)  # noqa: B023
         except Failed as error:
             print(f"jit: {error}; next try in {pause:.0f} s", file=sys.stderr, flush=True)
             sleep(pause)

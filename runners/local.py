@@ -32,6 +32,7 @@ from runners.sandbox import Box, Confinement, Limits, Program, SandboxError, ava
 
 __all__ = [
     "Box", "Confinement", "Limits", "LocalRunner", "Program", "RunnerError", "SandboxError", "SandboxMissing", "available",
+    "leave",
 ]  # fmt: skip
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -70,7 +71,7 @@ class LocalRunner:
             raise SandboxMissing(f"{reason}. Or set `sandbox: none` to run candidates without one")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write(folder / "job.json", json.dumps(asdict(job)))
+            leave(folder / "job.json", json.dumps(asdict(job)))
             self._hand_over((json.dumps(asdict(job)) + "\n").encode(), folder / "log")
         except OSError as error:
             raise RunnerError(f"cannot start a measurement in {folder}: {error.strerror or error}") from None
@@ -237,7 +238,15 @@ def _raise_once(path: Path) -> None:
     raise (SandboxMissing if error["kind"] == "sandbox" else RunnerError)(error["message"])
 
 
-def _write(path: Path, text: str) -> None:
+def leave(path: Path, text: str) -> None:
+    """The whole file or what was there before, also when the disk is full or the power fails. Raises OSError."""
     draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    draft.write_text(text)
-    draft.rename(path)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

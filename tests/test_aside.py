@@ -6,6 +6,7 @@ In memory with models behind a real HTTP server, and as real processes on a lapt
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -21,10 +22,13 @@ from bot import events as e
 from bot.__main__ import main
 from bot.aside import Aside, AtOnce
 from bot.events import Edit
+from bot.forge import ForgeError
+from bot.git import GitError
 from bot.log import MemoryLog, Position
 from bot.loop import View, run, step
 from bot.minds import Server as Models
 from bot.minds import minds
+from bot.online import PAUSES, wake
 from bot.propose import Brief, Idea, NoIdea
 from bot.propose.llm import Researcher
 from bot.remote import Busy
@@ -32,7 +36,10 @@ from bot.report import status
 from bot.spending import FREE, Closed, Meter, Spent
 from bot.workspace import find
 from bot.world import World
-from tests.laptop import PROGRAM, autoresearch, environment, machine, project
+from runners import Job, Running
+from runners.local import RunnerError
+from runners.scripted import Result
+from tests.laptop import PROGRAM, autoresearch, better, environment, machine, project
 from tests.model_server import KEY, Reply, Server, chat, model, serving
 from tests.test_llm import brief
 from tests.test_rehearsal import CODE, MODEL
@@ -140,7 +147,7 @@ def test_questions_are_asked_one_after_the_other() -> None:
     asked, gate, begun = Aside(Meter()), Event(), list[str]()
 
     def ask(key: str, answer: str) -> str | None:
-        def begin() -> Callable[[], str]:
+        def begin(owed: Spent) -> Callable[[], str]:
             begun.append(key)
             return lambda: answer if gate.wait(30) else ""
 
@@ -155,14 +162,24 @@ def test_questions_are_asked_one_after_the_other() -> None:
             break
         time.sleep(0.005)
     assert got == {"a": "1", "b": "B"} and begun == ["a", "b"]
-    assert AtOnce()("a", lambda: lambda: 7) == 7 and AtOnce().close() == FREE
+    assert AtOnce()("a", lambda owed: lambda: 7) == 7 and AtOnce().close() == FREE
+
+
+@pytest.mark.parametrize("asked", [Aside(Meter()), AtOnce()], ids=["aside", "at once"])
+def test_an_answer_that_was_kept_is_given_without_asking(asked: Aside | AtOnce) -> None:
+    """Once, and only to the question that it belongs to."""
+    asked.keep("a", 7)
+    begun: list[Spent] = []
+    for key in ("a", "b"):
+        assert asked(key, lambda owed: lambda: begun.append(owed)) == (7 if key == "a" else None)
+    assert begun in ([], [FREE])
 
 
 def test_what_a_question_raises_is_raised_where_it_is_taken() -> None:
     """A bug beside the loop is not lost in a thread."""
     asked = Aside(Meter())
 
-    def begin() -> Callable[[], str]:
+    def begin(owed: Spent) -> Callable[[], str]:
         nothing: dict[str, str] = {}
         return lambda: nothing["no such thing"]
 
@@ -183,7 +200,7 @@ def test_nobody_is_asked_after_the_end(server: Server) -> None:
     client, _ = model(server.url)
     client.meter, asked, raised = meter, Aside(meter), Event()
 
-    def begin() -> Callable[[], object]:
+    def begin(owed: Spent) -> Callable[[], object]:
         def ask() -> object:
             try:
                 return Researcher(model=client).propose(brief())
@@ -200,6 +217,41 @@ def test_nobody_is_asked_after_the_end(server: Server) -> None:
     gate.set()
     assert raised.wait(30) and len(server.asked) == 1
     assert owed.guessed == 1 and owed.usd > meter.most.usd, "it was counted at the most that it can have cost"
+
+
+def big(old: str, new: str) -> Reply:
+    """An answer that cost 0.161 dollars."""
+    said: dict[str, Any] = json.loads(edit(old, new).body)
+    return chat(said["choices"][0]["message"]["content"], usage=(1000, 16_000))
+
+
+def test_the_cap_counts_answers_that_nobody_takes(server: Server) -> None:
+    """A mend whose candidate was closed meanwhile is in no log yet, and the next question may not spend that money again."""
+    mend, gate = held(big("A = 1 // 0", "A = 2"))
+    server.will(big("A = 1", "A = 1 // 0"), mend, *[big("A = 1", "A = 3")] * 9)
+    world, view = thinking(memory_world(quality, SOURCE), server.url, 1, money__usd=0.45)
+    until(world, view, lambda: len(server.asked) == 2)
+    world.forge.close_as(of(world, e.Opened)[0].pull, "ada")  # type: ignore[attr-defined]
+    until(world, view, lambda: of(world, e.Closed), patience=3.0)
+    gate.set()
+    until(world, view, lambda: view.state.campaigns["1"].ended)
+    c, owed = campaign(world), world.asked.close()
+    assert c.ended and c.ended.why == "money" and len(server.asked) == 2
+    assert (c.spent + owed).calls == 2 and c.spent.usd + owed.usd <= 0.45
+
+
+def test_what_is_owed_is_told_once() -> None:
+    """A call that was counted at its most and then cost less does not come back as less than nothing, which no log would take."""
+    meter = Meter()
+    asked, most = Aside(meter), Spent(calls=1, usd=1.0, guessed=1)
+    meter.begin(most)
+    assert asked.close() == most
+    meter.end(FREE)
+    assert asked.close() == FREE
+    assert FREE - Spent(usd=1e-18) == FREE, "what sums of floats leave"
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="nothing costs that"):
+            Spent(usd=wrong)
 
 
 # What is owed
@@ -269,6 +321,23 @@ class Shaky(MemoryLog):
         return super().append(event, position)
 
 
+class Away:
+    """A forge to which no mended code can be pushed: the first `times`, or ever."""
+
+    def __init__(self, world: World, error: Exception, times: int = 10**9) -> None:
+        self.world, self.error, self.left = world, error, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world.forge, name)
+
+    def push(self, branch: str, commit: str) -> None:
+        crashed = any(isinstance(event, e.Measured) and event.n == 1 for event in self.world.log.read()[0])
+        if self.left and crashed:
+            self.left -= 1
+            raise self.error
+        self.world.forge.push(branch, commit)
+
+
 @pytest.mark.parametrize("after", [True, False])
 def test_a_log_that_cannot_be_reached_costs_nothing_twice(server: Server, *, after: bool) -> None:
     """What was written although it did not look so is in the books once; what was not is made up for."""
@@ -282,25 +351,61 @@ def test_a_log_that_cannot_be_reached_costs_nothing_twice(server: Server, *, aft
 
 
 def test_a_mend_that_cannot_be_pushed_is_paid(server: Server) -> None:
-    """The platform was away when the mended code was to be pushed: it is asked for again, and both answers are in the books."""
-    server.will(edit("A = 1", "A = 1 // 0"), edit("A = 1 // 0", "A = 2"), edit("A = 1 // 0", "A = 3"))
+    """The platform was away when the mended code was to be pushed: the answer is in the books at once, it is pushed later, and
+    nobody is asked again."""
+    server.will(edit("A = 1", "A = 1 // 0"), edit("A = 1 // 0", "A = 2"))
     world, view = begin(memory_world(quality, SOURCE), server.url, 1)
+    run(replace(world, forge=Away(world, Busy("GitHub is away"), times=3)), view)
+    c = campaign(world)
+    assert c.counts == {"merged": 1} and len(of(world, e.Billed)) == 1 and c.spent.calls == len(server.asked) == 2
 
-    class Away:
-        failed = 0
 
+def test_a_wake_up_that_cannot_push_a_mend_pays_once(server: Server) -> None:
+    """It pauses between its tries, gives up, and what it paid is in the log for the next one."""
+    server.will(edit("A = 1", "A = 1 // 0"), *[edit("A = 1 // 0", "A = 2")] * 9)
+    world, _ = begin(memory_world(quality, SOURCE), server.url, 1)
+    slept: list[float] = []
+    away = replace(world, forge=Away(world, Busy("GitHub is away")), sleep=slept.append)
+    with pytest.raises(Busy):
+        wake(away)
+    assert tuple(slept) == PAUSES and len(server.asked) == campaign(world).spent.calls == 2
+
+
+@pytest.mark.parametrize("error", [GitError("a rule forbids the push"), ForgeError("a rule forbids the push")])
+def test_a_mend_that_may_not_be_pushed_pauses(server: Server, error: Exception) -> None:
+    """No wake-up after that pays for another, and what this one cost is in the books."""
+    server.will(edit("A = 1", "A = 1 // 0"), *[edit("A = 1 // 0", "A = 2")] * 9)
+    world, _ = begin(memory_world(quality, SOURCE), server.url, 1)
+    for _ in range(3):
+        wake(replace(world, forge=Away(world, error), owed=[], asked=AtOnce()))
+    (paused,) = of(world, e.Paused)
+    assert paused.reason == "a rule forbids the push" and len(server.asked) == campaign(world).spent.calls == 2
+
+
+def test_an_error_of_ours_does_not_lose_what_was_paid(server: Server) -> None:
+    """Whatever goes wrong after an answer, its price is written down before that is told."""
+    server.will(edit("A = 1", "A = 1 // 0"), edit("A = 1 // 0", "A = 2"))
+    world, _ = begin(memory_world(quality, SOURCE), server.url, 1)
+    with pytest.raises(RuntimeError, match="a bug"):
+        wake(replace(world, forge=Away(world, RuntimeError("a bug"))))
+    assert of(world, e.Billed)[0].spent == ONE and len(server.asked) == campaign(world).spent.calls == 2
+
+
+def test_nobody_is_asked_while_github_is_away(server: Server) -> None:
+    """What could hardly be written down is not paid for: the next wake-up asks."""
+    world, view = begin(memory_world(quality, SOURCE), server.url, 1)
+    until(replace(world, proposer=Knobs()), view, lambda: of(world, e.Adopted))
+
+    class Hidden:
         def __getattr__(self, name: str) -> Any:
             return getattr(world.forge, name)
 
-        def push(self, branch: str, commit: str) -> None:
-            if not self.failed and any(isinstance(event, e.Measured) and event.n == 1 for event in world.log.read()[0]):
-                self.failed += 1
-                raise Busy("GitHub is away")
-            world.forge.push(branch, commit)
+        def tip(self) -> str:
+            raise Busy("GitHub is away")
 
-    run(replace(world, forge=Away()), view)
-    c = campaign(world)
-    assert c.counts == {"merged": 1} and len(of(world, e.Billed)) == 1 and c.spent.calls == len(server.asked) == 3
+    with pytest.raises(Busy):
+        wake(replace(world, forge=Hidden()))
+    assert not server.asked
 
 
 def test_only_refused_proposals_count_as_repeats(server: Server) -> None:
@@ -364,6 +469,24 @@ def test_ctrl_c_ends_a_run_whose_model_thinks(folder: Path, server: Server) -> N
     out, err = again.communicate(timeout=60)
     assert again.returncode == 0, err
     assert books(folder) == {"calls": 2, "guessed": 1, "ended": "done"} and "2 calls" in out
+
+
+def test_a_runner_that_breaks_does_not_lose_what_a_model_costs(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is told, and the call under way is in the books at the most that it can cost."""
+    second, gate = held(edit("DIM = 128  # width", "DIM = 64  # width"))
+    server.will(edit("DEPTH = 2  # layers", "DEPTH = 1  # layers"), second)
+
+    def script(job: Job) -> Result:
+        if len(server.asked) == 2:
+            raise RunnerError("the disk of the runner is gone")
+        return better(job) if job.run.startswith("1-0") else Running(phase="training", left=1.0)
+
+    monkeypatch.chdir(folder)
+    assert main(["run", "2"], machine(folder.parent, script, server=Models(base_url=server.url, key=KEY))) == 1
+    assert books(folder) == {"calls": 2, "guessed": 1, "ended": ""}
+    gate.set()
 
 
 def test_stop_ends_a_run_whose_model_thinks(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from bot.program import Program, parse
 from bot.state import Campaign
 from bot.workspace import find
 from bot.world import World
+from runners import Job
+from runners.scripted import Result, measurement
 from tests.hosted import PROGRAM as HOSTED
 from tests.hosted import Actions, opened
 from tests.laptop import PROGRAM as LAPTOP
@@ -129,6 +131,20 @@ def test_what_is_said_of_models_is_read_anew(server: Server) -> None:
     assert (c.settings.budget.seconds, c.instructions) == (seconds, "Make it better."), "the command named the model m"
 
 
+def test_more_money_lets_a_campaign_go_on(server: Server) -> None:
+    """Whoever resumes with another program.md has it asked anew; a resume alone changes nothing of why nobody was."""
+    server.will(edit("A = 1", "A = 2"))
+    world, _ = begin(memory_world(quality, SOURCE), server.url, 1)
+    for event in (
+        e.ProposalRefused(campaign="1", at=world.now(), title="no proposal", reason="the money is spent", broke=True),
+        e.Paused(campaign="1", at=world.now(), reason="a person asked for it"),
+        e.Resumed(campaign="1", at=world.now(), by="a person"),
+    ):
+        world.log.append(event, world.log.read()[1])
+    assert campaign(world).dry
+    assert resume(world, program="---\nmoney: {usd: 50}\n---\n").counts == {"merged": 1}
+
+
 # On a laptop
 
 
@@ -165,6 +181,9 @@ def test_a_laptop_does_not_go_on_with_a_broken_program(folder: Path, server: Ser
     commit(folder, program_md=(folder / "program.md").read_text().replace("max_output: 1000", "max_output: soon"))
     assert main(["run"], there) == 1
     assert "model.max_output is soon" in capsys.readouterr().err and find(folder).state().active is not None
+    commit(folder, program_md="")
+    assert main(["run"], there) == 1
+    assert "there is no front matter" in capsys.readouterr().err and find(folder).state().active is not None
 
 
 def test_a_stop_needs_no_model(folder: Path, server: Server) -> None:
@@ -176,7 +195,33 @@ def test_a_stop_needs_no_model(folder: Path, server: Server) -> None:
     assert c.ended and c.ended.why == "stopped"
 
 
-WRONG = ["localhost:1/v1", "http://", "ftp://127.0.0.1/v1", "http://a b/v1", "http://a/v1\n", "http://[::1/v1", "http://a:x/v1"]
+def test_a_campaign_that_only_measures_its_end_needs_no_model(folder: Path, server: Server) -> None:
+    """Interrupted while what it kept is held against the base, it is seen through without a key."""
+
+    def script(job: Job) -> Result:
+        c = find(folder).state().active
+        if c and c.ending:
+            raise KeyboardInterrupt
+        return measurement(job, val_bpb=2.0 - 0.5 * ("DEPTH = 4" in job.source) + (job.seed % 100) * 1e-5)
+
+    server.will(edit("DEPTH = 2  # layers", "DEPTH = 4  # layers"))
+    assert main(["run", "1"], machine(folder.parent, script, server=Models(base_url=server.url))) == 130
+    assert find(folder).state().campaigns["1"].ending
+    assert main(["run"], machine(folder.parent)) == 0
+    assert find(folder).state().campaigns["1"].ended
+
+
+LOST = ["https://h/v1?api-version=1", "https://h/v1#x", "http://999.1.1.1/v1", "http://[v1.x]/v1"]
+WRONG = [
+    *LOST,
+    "localhost:1/v1",
+    "http://",
+    "ftp://127.0.0.1/v1",
+    "http://a b/v1",
+    "http://a/v1\n",
+    "http://[::1/v1",
+    "http://a:x/v1",
+]
 
 
 @pytest.mark.parametrize("url", [*WRONG, "://", "host", "http://ü.org", "https://:443/v1", "file:///etc/passwd"])
@@ -201,7 +246,17 @@ def test_a_key_that_is_none_is_not_shown(key: str) -> None:
     """Characters that no header takes are told by the variable's name; nor is a password in an address shown."""
     said = lacking(settings(), Models(key=key)) or ""
     assert said.startswith("OPENAI_API_KEY holds characters that no key has") and key not in said
-    assert "secret" not in (lacking(settings(), Models(base_url="ftp://ada:secret@host/v1")) or "secret")
+    for url in ("ftp://ada:secret@host/v1", "http://ada:se/cret@host:80/v1", "http://ada:cret?@h", "http://ada:cret@999.1.1.1"):
+        assert "cret" not in (lacking(settings(), Models(base_url=url)) or "secret")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nothing://ada:secret@host"])
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:1/v1"])
+def test_a_proxy_that_cannot_be_used_is_told(url: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads it from the environment; it is the person's, and no bug of ours."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    said = lacking(settings(), Models(base_url=url, key=KEY)) or ""
+    assert "proxy" in said and "secret" not in said
 
 
 @pytest.mark.parametrize("url", ["http://localhost:11434/v1", "https://api.example.org/v1", "http://[::1]:8080", "HTTPS://h/v1/"])

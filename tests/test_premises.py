@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot import machines
 from bot.__main__ import main
 from bot.forge import CHECK
 from bot.forge.labels import COLOURS
 from bot.log import BRANCH
 from bot.rulesets import ACTIONS, branches, holds, merges
+from bot.settings import Budget
 from bot.widths import REQUESTS, kind, widths
 from tests.hosted import Actions, opened
+from tests.test_workflows import repository
 
 LABEL = {"id": 1, "name": "gpu", "type": "custom"}
 GPU = {"id": 1, "name": "box", "os": "linux", "status": "online", "busy": False, "labels": [LABEL]}
@@ -93,10 +97,58 @@ def test_the_doctor_finds_everything_right(place: Actions, capsys: pytest.Captur
     home.private = True
     place.lab.double.push("main", {".github/CODEOWNERS": "* @octo\n"})
     found = rows(place, capsys)
-    assert {state for state, _ in found.values()} == {"ok"} and len(found) == 12, found
+    assert {state for state, _ in found.values()} == {"ok"} and len(found) == 14, found
+
+
+def box(*labels: str, **changes: Any) -> dict[str, Any]:
+    return GPU | {"labels": [{"id": k, "name": label, "type": "custom"} for k, label in enumerate(labels)]} | changes
+
+
+HOSTS: list[tuple[str, list[dict[str, Any]], bool, str, str]] = [
+    ("", [box("gpu")], False, "ok", "on GitHub's machines"),
+    ("ubuntu-24.04-arm", [box("gpu")], False, "ok", "ubuntu-24.04-arm"),
+    ("bot", [box("gpu"), box("self-hosted", "Bot", name="small")], True, "ok", "small"),
+    ("bot", [box("gpu")], True, "warn", "no machine of this repository"),
+    ("bot", [box("bot", name="small", status="offline")], True, "warn", "no machine of this repository"),
+    ("bot", [box("bot", name="small")], False, "missing", "the repository is public"),
+    ("bot", [box("bot", "gpu")], True, "missing", "may run on box"),
+    *((label, [box("gpu")], True, "missing", "candidates train") for label in ("gpu", "GPU", "self-hosted", "Linux", "X64")),
+]
+
+
+@pytest.mark.parametrize(("label", "runners", "private", "state", "said"), HOSTS)
+def test_the_bot_never_runs_where_candidates_train(
+    label: str, runners: list[dict[str, Any]], private: bool, state: str, said: str
+) -> None:
+    """Its jobs hold the tokens: GitHub's machine, or one of its own in a private repository, by a label that no other has."""
+    row = machines.host(label, runners, private=private)
+    assert (row.state, said in row.found, bool(row.fix)) == (state, True, state != "ok"), row
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "state"),
+    [("", 300, "ok"), ("", 3600, "missing"), ("120", 3600, "ok"), ("60", 3600, "missing"), ("an hour", 300, "missing")],
+)
+def test_a_run_must_fit_into_its_job(value: str, seconds: float, state: str) -> None:
+    """The limit of the job is compared with the budget of program.md, and the row says what would do."""
+    budget = Budget(seconds=seconds, startup_seconds=300, scoring_seconds=300)
+    row = machines.minutes(value, budget)
+    assert row.state == state
+    wanted = re.search(r"= (\d+)", row.fix)
+    assert wanted is None or machines.minutes(wanted[1], budget).state == "ok"
+    usual = repository()["loop.yml"]["jobs"]["measure"]["timeout-minutes"]
+    assert usual == f"${{{{ fromJSON(vars.{machines.MINUTES} || '{machines.USUAL_MINUTES}') }}}}"
+
+
+def test_a_second_gpu_is_told_of(place: Actions, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two machines online: numbers of the one do not compare with the other's. All pages of them are read."""
+    place.lab.double.home.runners += [*(box(name=f"other-{k}") for k in range(120)), GPU, GPU | {"name": "second"}]
+    assert rows(place, capsys)["machines"] == ("warn", "2 online with the label gpu: box, second")
 
 
 CASES: list[tuple[str, dict[str, Any], str]] = [
+    ("where the bot runs", {"variables": {"AUTORESEARCH_RUNNER": "self-hosted"}}, "where candidates train"),
+    ("time for a run", {"variables": {"AUTORESEARCH_MEASURE_MINUTES": "5"}}, "AUTORESEARCH_MEASURE_MINUTES is 5"),
     ("workflows", {}, "no command.yml, loop.yml, nightly.yml"),
     ("secrets", {}, "SLACK_BOT_TOKEN"),
     ("machines", {"runners": [GPU | {"status": "offline"}]}, "1 with the label gpu, none online"),

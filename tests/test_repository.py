@@ -124,6 +124,14 @@ def test_every_figure_of_the_readme_is_in_a_results_file() -> None:
     assert not wrong, "\n" + "\n".join(wrong)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_no_marked_figure_of_a_page_is_stale(page: Path) -> None:
+    """A marked number in docs/ is the one that a benchmark wrote; numbers there need no mark."""
+    results = {path.stem: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
+    wrong = [line for line in unproven(page.read_text("utf-8"), results) if not line.endswith("a quantity without a mark")]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

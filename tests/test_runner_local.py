@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from runners import BadResult, Job, Lost, Measurement, Outcome, Running
-from runners.local import SUPERVISOR, LocalRunner, RunnerError
+from runners.local import SUPERVISOR, LocalRunner, RunnerError, leave
 
 PROJECT = Path(__file__).resolve().parent.parent
 SCRIPTED = (*SUPERVISOR, "--session", str(Path(__file__).with_name("byte_session.py")))
@@ -384,14 +385,25 @@ def test_the_name_of_a_run_cannot_leave_its_folder(runner: LocalRunner, job: Job
             runner.start(replace(job, run=name))
 
 
+def test_what_does_not_fit_on_the_disk_is_not_there_at_all(tmp_path: Path) -> None:
+    """A file that may not grow that far, as on a full disk: what was there before stays, and no part of the new one is left."""
+    path, before = tmp_path / "result.json", resource.getrlimit(resource.RLIMIT_FSIZE)
+    leave(path, "old")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError):  # noqa: PT011  its words are the system's
+            leave(path, "new" * 4096)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [(it.name, it.read_text()) for it in tmp_path.iterdir()] == [("result.json", "old")]
+
+
 def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path, cache: Path, job: Job) -> None:
     """One sentence with the folder in it, no traceback of ours."""
     (tmp_path / "runs").write_text("a file where the folder should be")
     runner = LocalRunner(tmp_path / "runs", cache, supervisor=SCRIPTED)
     with pytest.raises(RunnerError, match="cannot start a measurement in"):
         runner.start(job)
-
-
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from bot.premises import GPU
+from bot.machines import GPU
 from runners import jit
 from tests.contract import check_answer, check_call
 from tests.test_workflows import ROOT, repository
@@ -62,6 +63,7 @@ def test_the_units_hold_and_break_nothing(path: Path) -> None:
     if path.name in MACHINE:
         assert "\nDelegate=yes\n" in text and not BREAKS.search(text) and "\nUser=autoresearch\n" in text
         assert "\nProtectSystem=strict\n" in text and "token" not in text.lower()
+        assert "\nRemoveIPC=yes\n" in text and {"169.254.0.0/16", "fd00:ec2::254"} <= set(text.split("IPAddressDeny=")[1].split())
     if path.suffix == ".service":
         assert re.search(r"^User=(?!root)\w+$", text, re.MULTILINE) and "\nNoNewPrivileges=yes\n" in text
 
@@ -98,12 +100,40 @@ def test_the_page_names_files_that_are_there() -> None:
 
 def test_every_recipe_of_the_page_parses(tmp_path: Path) -> None:
     """Bash reads each block of commands, and the script."""
-    blocks = re.findall(r"(?:^ {4}.*\n)+", PAGE.read_text("utf-8"), re.MULTILINE)
-    for text in (*blocks, (FOLDER / "one-job.sh").read_text("utf-8")):
-        plain = re.sub(r"^ {4}", "", text, flags=re.MULTILINE)
-        done = subprocess.run(["bash", "-n"], input=plain, capture_output=True, text=True, check=False, timeout=30)
+    for text in (*blocks(), (FOLDER / "one-job.sh").read_text("utf-8")):
+        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == 0, done.stderr + text
-    assert len(blocks) >= 4
+    assert len(blocks()) >= 4
+
+
+def blocks() -> list[str]:
+    return [
+        re.sub(r"^ {4}", "", it, flags=re.MULTILINE)
+        for it in re.findall(r"(?:^ {4}.*\n)+", PAGE.read_text("utf-8"), re.MULTILINE)
+    ]
+
+
+def test_the_clone_for_the_caches_does_not_stay() -> None:
+    """What root puts where a job runs is gone at the end of that block, or the job could not empty its folder; no path of it
+    takes more rights than its shell has, or depends on who expands a star."""
+    (block,) = [it.splitlines() for it in blocks() if "evaluator.prepare" in it]
+    assert block[0] == "sudo -i" and block[-1] == "exit"
+    clone = next(line.split()[-1] for line in block if line.startswith("git clone"))
+    assert block[-2] == f"cd / && rm -rf {clone.removesuffix('/YOURS/YOURS')}" and clone.startswith("/var/lib/autoresearch/job/")
+    assert not [line for line in block[1:] if "sudo" in line or "*" in line]
+
+
+def test_a_shell_that_is_opened_is_left() -> None:
+    """Whoever copies a block is themselves again at its end."""
+    opened = [it for it in blocks() if re.search(r"^sudo (-i|.* bash)$", it, re.MULTILINE)]
+    assert len(opened) == 3 and all(it.splitlines()[-1] == "exit" for it in opened)
+
+
+def test_both_ways_install_what_the_runner_needs() -> None:
+    """GitHub's own script for its libraries, before its program is used, with the folder of that way."""
+    assert sorted(re.findall(r"sudo (\S+)/bin/installdependencies.sh", "".join(blocks()))) == [
+        "/opt/actions-runner", "/var/lib/autoresearch/runner",
+    ]  # fmt: skip
 
 
 # the keeper and the other side
@@ -142,7 +172,7 @@ def github() -> Iterator[GitHub]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         there.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield there
         server.shutdown()
@@ -163,33 +193,44 @@ ls "{tmp_path}/job" > "{tmp_path}/found"
 echo "$ACTIONS_RUNNER_INPUT_JITCONFIG" >> "{tmp_path}/ran"
 touch _work
 read line && exit 9
+for k in 3 4; do {{ true >&$k; }} 2>/dev/null && exit 8; done
 echo noise
-exit 3
 """
     )
     run.chmod(0o755)
     return tmp_path
 
 
-def keep(there: GitHub, place: Path, *reach: str, jobs: int = 1) -> list[float]:
-    """How long it waited between jobs."""
+def keep(there: GitHub, place: Path, *reach: str, jobs: int = 1, took: float = 60.0) -> list[float]:
+    """How long it waited between jobs, if each `took` so many seconds."""
     waits: list[float] = []
+    clock = itertools.count(0.0, took)
 
     def sleep(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) > 4:
             raise KeyboardInterrupt
 
-    reach = reach or ("bash", str(FOLDER / "one-job.sh"), str(place / "runner"), str(place / "job"))
+    reach = reach or (
+        "bash",
+        "-c",
+        'exec "$@" 3>&1',
+        "socket",
+        "bash",
+        str(FOLDER / "one-job.sh"),
+        str(place / "runner"),
+        str(place / "job"),
+    )
     argv = ["--repo", "you/yours", "--api", there.url, "--token-file", str(place / "token"), "--jobs", str(jobs), "--", *reach]
     with suppress(KeyboardInterrupt):
-        assert jit.main(argv, sleep) == 0
+        assert jit.main(argv, sleep, lambda: next(clock)) == 0
     return waits
 
 
 def test_a_job_is_handed_over_and_leaves_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Two jobs: each has a configuration of its own, asked for as GitHub's description has it, and a fresh copy of the runner in
-    an empty folder; the token is nowhere on that side, and the runner's output is no part of what the two say to each other."""
+    an empty folder; the token is nowhere on that side, and neither the runner's output nor the connection, which systemd also
+    hands over as file 3, is open to what runs there."""
     with github() as there:
         assert keep(there, place, jobs=2) == [jit.SOON, jit.SOON]
     assert there.complaints == [] and len({it["name"] for it in there.asked}) == 2
@@ -197,7 +238,7 @@ def test_a_job_is_handed_over_and_leaves_nothing(place: Path, capfd: pytest.Capt
     assert (place / "ran").read_text() == "c2VjcmV0\n" * 2 and (place / "found").read_text() == "run.sh\n"
     assert list((place / "job").iterdir()) == []
     said = capfd.readouterr()
-    assert said.out.count(": over 3") == 2 and "noise" in said.err and "c2VjcmV0" not in said.out + said.err
+    assert said.out.count(": over 0") == 2 and "noise" in said.err and "c2VjcmV0" not in said.out + said.err
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 422, 500])
@@ -221,12 +262,22 @@ def test_nothing_is_asked_for_a_machine_that_is_not_ready(place: Path, capfd: py
         assert len(there.asked) == 5 and "ended before the job did" in capfd.readouterr().err
 
 
-def test_a_token_that_others_may_read_is_not_used(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Its rights are looked at before it is sent anywhere."""
-    (place / "token").chmod(0o644)
+@pytest.mark.parametrize(("end", "took"), [("exit 3", 60.0), ("exit 0", 20.0)])
+def test_a_runner_that_cannot_begin_is_waited_for(place: Path, end: str, took: float, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its program ends with an error, or with 0 at once as GitHub's does: each try costs a registration, so they become rare."""
+    (place / "runner" / "run.sh").write_text(f"#!/bin/bash\n{end}\n")
+    with github() as there:
+        assert keep(there, place, took=took) == [5, 10, 20, 40, 80] and len(there.asked) == 5
+    assert f"`over {end[-1]}` after {took:.0f} s" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o644, False), (0o604, False), (0o440, True), (0o400, True)])
+def test_a_token_that_others_may_read_is_not_used(place: Path, mode: int, used: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its rights are looked at before it is sent anywhere; the group's bits are those of systemd's ACL on a credential."""
+    (place / "token").chmod(mode)
     with github() as there:
         keep(there, place)
-        assert there.asked == [] and "chmod 600" in capfd.readouterr().err
+        assert bool(there.asked) == used and ("chmod 600" in capfd.readouterr().err) != used
 
 
 def test_a_job_that_nobody_hands_over_ends(place: Path) -> None:

@@ -34,12 +34,19 @@ LEVELS = [
     ("bot.proof",),
     ("bot.decide",),
     (
-        "bot.git", "bot.remote", "bot.forge", "bot.forge.*", "bot.propose", "bot.propose.*", "bot.report", "bot.report.*",
+        "bot.git",
+        "bot.remote",
+        "bot.forge",
+        "bot.forge.*",
+        "bot.propose",
+        "bot.propose.*",
+        "bot.report",
+        "bot.report.*",
         "bot.log",
     ),
     ("bot.world", "bot.answer", "bot.minds", "bot.platform", "bot.rulesets"),
     ("bot.briefing", "bot.runs"),
-    ("bot.learning", "bot.proposing"),
+    ("bot.learning", "bot.machines", "bot.proposing"),
     ("bot.act",),
     ("bot.loop",),
     ("bot.simulate", "bot.interrupts", "bot.words", "bot.slackline"),
@@ -79,6 +86,8 @@ PEERS = [
     ("bot.propose.review", "bot.propose.gaming"),
     ("bot.propose.review", "bot.propose.ahead"),
     ("bot.propose.review", "bot.propose.proposal"),
+    ("bot.propose.review", "bot.propose.verdict"),
+    ("bot.propose.verdict", "bot.propose.proposal"),
     ("bot.propose.llm", "bot.propose.*"),
     ("bot.propose.wire", "bot.propose.replies"),
     ("bot.propose.*", "bot.propose.money"),
@@ -112,6 +121,7 @@ PURE = (
     "propose.changes", "propose.digest", "propose.facts", "propose.knowledge", "propose.literals", "propose.near",
     "propose.notes", "propose.terms", "propose.tried",
     "propose.ahead", "propose.crossover", "propose.gaming", "propose.mix", "propose.review",
+    "propose.verdict",
 )  # fmt: skip
 PURE_MODULES = (*(f"bot.{name}" for name in PURE), "evaluator.gate", "evaluator.stack", "evaluator.simpler", "runners")
 IMPURE = {"asyncio", "ctypes", "github", "glob", "http", "httpx", "importlib", "io", "multiprocessing", "openai", "os", "random"}

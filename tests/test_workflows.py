@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
+import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -347,6 +349,24 @@ def test_an_environment_is_made_once(tmp_path: Path) -> None:
     install(tmp_path, ["train", "parquet"], run, project)
     assert len(asked) == 4
     assert place(tmp_path, ["train", "parquet"], _project(project, "a==2\n")) != programs.parent
+
+
+def test_an_environment_that_nobody_used_for_a_month_goes(tmp_path: Path) -> None:
+    """Each job marks its own; what was not marked for 30 days is removed, whole or half; other folders are not ours to touch."""
+    project, there = _project(tmp_path / "project"), tmp_path / "tools"
+    ages = {"autoresearch-old": 31, "autoresearch-half": 31, "autoresearch-new": 29, "node": 400}
+    for name, days in ages.items():
+        (there / name / "bin").mkdir(parents=True)
+        if name != "autoresearch-half":
+            (there / name / DONE).touch()
+        for path in (there / name).glob(DONE), [there / name]:
+            for it in path:
+                os.utime(it, (time.time() - days * 86400,) * 2)
+    ours = install(there, [], lambda argv: Path(argv[-1]).mkdir(parents=True) if "venv" in argv else None, project).parent
+    assert {it.name for it in there.iterdir()} == {ours.name, "autoresearch-new", "node"}
+    os.utime(ours / DONE, (0, 0))
+    install(there, [], lambda argv: pytest.fail("it is there"), project)
+    assert (ours / DONE).stat().st_mtime > time.time() - 60 and ours.is_dir()
 
 
 def test_an_installation_that_failed_is_not_taken_for_one(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bot.forge.rest import Refused, Rest, told
 
 WORKFLOW = "loop.yml"
 TITLE = "measure "
-LISTED = 100  # the newest; a run that is older than all of these has long met its deadline
+LISTED, PAGES = 100, 3  # the newest, and more pages of them while most of one are under way
 
 
 @dataclass(kw_only=True)
@@ -32,9 +33,8 @@ class Workflows:
             raise told(self.rest.name, f"start {WORKFLOW} (it takes `actions: write`)", refusal) from None
 
     def known(self) -> Mapping[str, str]:
-        path = f"{self.rest.repo}/actions/workflows/{WORKFLOW}/runs"
         try:
-            listed = self.rest.get(path, event="workflow_dispatch", per_page=LISTED)["workflow_runs"]
+            listed = self._listed()
         except Refused as refusal:
             raise told(self.rest.name, f"list the runs of {WORKFLOW} (it takes `actions: read`)", refusal) from None
         found: dict[str, str] = {}
@@ -45,6 +45,16 @@ class Workflows:
                 found[run] = str(entry["status"])
                 self._ids[run] = int(entry["id"])
         return found
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """A run that is older than all of these has long met its deadline, since they are taken up in their order."""
+        path, listed = f"{self.rest.repo}/actions/workflows/{WORKFLOW}/runs", list[dict[str, Any]]()
+        for page in range(1, PAGES + 1):
+            more = self.rest.get(path, event="workflow_dispatch", per_page=LISTED, page=page)["workflow_runs"]
+            listed += more
+            if sum(entry["status"] != "completed" for entry in more) <= LISTED // 2:
+                break
+        return listed
 
     def cancel(self, run: str) -> None:
         if run not in self._ids:

@@ -31,7 +31,8 @@ from bot.report.quoting import one_line
 TITLE, WORDS, TAG, TAGS, EDITS = 100, 2_000, 40, 8, 40  # characters of a title, a text, a tag; tags and edits of a proposal
 STARTS = 8  # braces at which an object is looked for
 # What a model thought before it spoke. Some servers cut the opening tag off; a closing one then ends its line.
-THOUGHT = re.compile(r"\A\s*<(think(?:ing)?|thought|reasoning)>.*?</\1>|\A.*?</think(?:ing)?>[ \t]*(?:\n|\Z)", re.DOTALL)
+PAIR = re.compile(r"\A\s*<(think(?:ing)?|thought|reasoning)>.*?</\1>", re.DOTALL)
+THOUGHT = re.compile(rf"{PAIR.pattern}|\A.*?</think(?:ing)?>[ \t]*(?:\n|\Z)", re.DOTALL)
 
 # Strict mode takes no optional field: an empty text stands for what is not there.
 # https://platform.openai.com/docs/guides/structured-outputs

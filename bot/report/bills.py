@@ -3,6 +3,7 @@ all reports."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from bot.propose import money
@@ -12,6 +13,7 @@ from bot.spending import Spent, prices
 from bot.state import Campaign
 
 GAIN = 0.001  # bits per byte, the unit of the price of a gain
+MOST = 12  # digits of dollars
 
 
 def bill(spent: Spent) -> str:
@@ -36,7 +38,9 @@ def dollars(spent: Spent) -> str:
 
 def usd(amount: float) -> str:
     """An amount; small ones with enough digits to mean something."""
-    return f"${amount:.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+    if amount >= 1 or not amount:
+        return f"${amount:.2f}"
+    return f"${amount:.{min(MOST, max(4, 1 - math.floor(math.log10(amount))))}f}"
 
 
 def of_campaign(c: Campaign) -> str:

@@ -13,7 +13,7 @@ from bot import events as e
 from bot.loop import run
 from bot.program import Program, parse
 from bot.runs import GRACE_SECONDS, SCORING_FACTOR, SCORING_FLOOR, allowed
-from runners import Job, Outcome
+from runners import Job, Outcome, Running
 from runners.scripted import Result, ScriptedRunner, measurement
 from tests.cheats.toy import tried
 from tests.worlds import SOURCE, memory_world, push, start, until
@@ -75,3 +75,22 @@ def test_the_judge_is_told_of_the_incumbent_and_of_none_for_a_base() -> None:
     until(world, view, e.Adopted, count=2)
     pushed = [job for job in jobs if job.source == SOURCE + "# by hand\n"]
     assert {(job.incumbent, job.incumbent_bpb) for job in pushed} == {("", 0.0)}
+
+
+def test_what_merges_meanwhile_changes_no_run_that_is_under_way() -> None:
+    """A run is compared with what its candidate stands on, from its first poll to its last, whatever the tip is by then."""
+    told: dict[str, set[str]] = {}
+    polls: dict[str, int] = {}
+
+    def script(job: Job) -> Result:
+        told.setdefault(job.run, set()).add(job.incumbent)
+        polls[job.run] = polls.get(job.run, 0) + 1
+        if polls[job.run] < 2 + 7 * (job.seed % 2):  # some take long
+            return Running(phase="training")
+        better = sum(int(line.split()[2]) for line in job.source.splitlines())
+        return measurement(job, val_bpb=9.0 - 0.1 * better + job.seed % 100 * 1e-5)
+
+    world = replace(memory_world(lambda source: 2.0), runner=ScriptedRunner(script))
+    run(world, start(world, 8, width=3))
+    merged = [event for event in world.log.read()[0] if isinstance(event, e.Merged)]
+    assert merged and {len(names) for names in told.values()} == {1}, told
