@@ -134,7 +134,7 @@ def take_time(world: World, polls: int = 3) -> None:
 
 @pytest.mark.parametrize(("issue", "most"), [(0, 2), (7, 3)], ids=["on this machine", "on GitHub's runners"])
 def test_one_measurement_waits_in_the_queue_of_the_runners(issue: int, most: int) -> None:
-    """As many run as there are devices; of a campaign on an issue one more is asked for, so that no runner waits for a verdict."""
+    """As many run as there are devices; on an issue one more is asked for, so that no runner waits for a verdict."""
     world = memory_world(better)
     take_time(world)
     view, seen = start(world, 6, width=2, issue=issue), 0
