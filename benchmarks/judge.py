@@ -4,7 +4,7 @@
     python benchmarks/judge.py --quick    # one of each, on the screen only
 
 The checkpoint is examples/cpu/train.py after a few seconds. Plain: this process builds the model, loads the checkpoint and sums
-cross entropies over the held-out text, one thread on the candidate's CPU, in batches of the same size, and malloc keeps its memory
+cross entropies over the held-out text, one thread on the candidate's CPU, in batches of the same size; malloc keeps its memory
 as in the judge's processes (else the plain one is a quarter slower). Judged: two sandboxed processes, warm, as in a campaign,
 distributions over shared memory, prefixes audited; this process is then the supervisor, on the other CPUs. The two alternate.
 `ratio` is of wall clock, without building and loading; `cpu` counts all processes of either, with both, so it shows
