@@ -23,7 +23,8 @@ from pathlib import Path
 from _probes import FRESH, PARAPHRASED, REPEATED
 from _record import ROOT, write
 
-from bot.propose.digest import digest, full, recency, tokens
+from bot.propose.counting import tokens
+from bot.propose.digest import digest, full, recency
 from bot.propose.tried import Tried
 
 ROWS, PROBES, DRAWS = 1_000, 20, 20

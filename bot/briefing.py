@@ -1,6 +1,6 @@
 """What a proposer is told: where the campaign stands, as a Brief. Reads code and log, changes nothing.
 
-Texts for a model have budgets in tokens, as digest.tokens counts them: rather too many, so that the budget holds for any model.
+Texts for a model have budgets in tokens, as counting.py counts them: rather too many, so that the budget holds for any model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 from bot.git import GitError
 from bot.propose import Brief, Trial, Winner, apply
-from bot.propose.digest import digest, tokens
+from bot.propose.counting import tokens
+from bot.propose.digest import digest
 from bot.propose.facts import facts
 from bot.propose.notes import notes
 from bot.propose.tpe import values_of

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.events import CampaignEnded, Edit
-from bot.propose.digest import digest, full, ranked, recency, tokens
+from bot.propose.counting import tokens
+from bot.propose.digest import digest, full, ranked, recency
 from bot.propose.facts import facts
 from bot.propose.notes import notes
 from bot.propose.terms import terms

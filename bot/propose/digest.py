@@ -14,7 +14,7 @@ finds 524288 and a tenth finds 0.1; and bigger / smaller as a direction, also wh
 "0.1 to 0.2". Of equals the newest is first, which is all the order that an empty probe leaves. Rows that say the same are one.
 
 Whatever stands here was written by models and people: one line each, cut, and the caller fences the whole as data.
-Pure. `count` is the caller's; `tokens` is a careful guess for where no vocabulary is at hand.
+Pure: `count` is the caller's too (counting.py).
 """
 
 from __future__ import annotations
@@ -110,15 +110,6 @@ def _stub(row: Tried) -> str:
 def _mark(row: Tried, campaign: str) -> str:
     gain = "" if row.gain is None else f" {row.gain:+.2g}"
     return f"{_name(row, campaign)}{gain}"
-
-
-def tokens(text: str) -> int:
-    """About how many tokens of a byte-level vocabulary this is, rather too many: letters by fours, digits by threes, everything
-    else one by one (as the pre-tokenizers of GPT-4 split it), bytes outside ASCII one by one."""
-    words = sum(-(-len(word) // 4) for word in re.findall(r"[A-Za-z]+", text))
-    digits = sum(-(-len(word) // 3) for word in re.findall(r"[0-9]+", text))
-    marks = len(re.findall(r"[!-/:-@\[-`{-~\n\t]", text))
-    return words + digits + marks + sum(len(char.encode("utf-8", "replace")) for char in text if not char.isascii())
 
 
 def _bag(row: Tried) -> Counter[str]:

@@ -5,7 +5,7 @@
 Nothing here knows a price: they change, and a server of one's own has none. The cap holds because a call is made only if the
 worst that it can cost still fits. The worst is counted in bytes: a byte-level tokenizer makes at most one token of a byte
 (Sennrich et al. 2016, as used since GPT-2). What it really cost is three to five times less, and is booked afterwards. An exact
-count would take the model's own vocabulary, which tiktoken downloads, and which most servers do not tell.
+count would take the model's own vocabulary, which most servers do not tell. (Texts are fitted into budgets by counting.py.)
 
 Pure: numbers in, numbers out.
 """
