@@ -2,8 +2,8 @@
 
     python benchmarks/_vocabulary.py          # seconds -> bot/data/vocabulary.txt
 
-Small on purpose: models have 12 to 25 times as many tokens, so a text has fewer of theirs than of these. What is shipped was
-learnt from the library of Python 3.11.7; another one gives another vocabulary that does as well.
+Small on purpose: models have 12 to 25 times as many, so a text should have fewer of theirs than of these. What is shipped was
+learnt from the library of Python 3.11.7; another one gives another vocabulary.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a proposer is told: where the campaign stands, as a Brief. Reads code and log, changes nothing.
 
-Texts for a model have budgets in tokens, as counting.py counts them: rather too many, so that the budget holds for any model.
+Texts for a model have budgets in tokens, as counting.py counts them: rather too many, for prose and code.
 """
 
 from __future__ import annotations

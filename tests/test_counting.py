@@ -19,8 +19,8 @@ def test_any_text_has_a_count(text: str) -> None:
     ("text", "least", "most"),
     [("hello world", 2, 4), ("learning_rate = 0.04", 6, 10), ("the the the the", 4, 4), ("return self.value\n", 4, 6)],
 )
-def test_english_and_code_have_about_as_many_as_with_models(text: str, least: int, most: int) -> None:
-    """A small vocabulary cuts words a little finer than GPT-4's does."""
+def test_english_and_code_are_counted_by_words_and_parts_of_words(text: str, least: int, most: int) -> None:
+    """Common words and names are whole tokens or nearly so, not letters."""
     assert least <= tokens(text) <= most
 
 

@@ -1,7 +1,7 @@
 """How many tokens a text has: counted by tiktoken, with a small vocabulary of our own (benchmarks/_vocabulary.py).
 
 A model's own vocabulary would have to be downloaded, and most servers do not tell which it is. This one is learnt from Python and
-English and has 8192 tokens, a twelfth of GPT-4's or less, so it counts rather too many: a budget that holds by it holds for them.
+English and has 8192 tokens, where GPT-4 has 100,000, so it should count rather too many. That was not held against a model's own.
 """
 
 from __future__ import annotations
